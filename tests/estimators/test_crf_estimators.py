@@ -12,8 +12,7 @@ from mrflearn.execution.resources import Threads
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
-from mrflearn.models.chains import ChainBatch
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import ChainBatch, LogLinearField
 from mrflearn.objectives.base import Layout, Objective
 from mrflearn.objectives.chain_likelihood import ChainObjective
 from mrflearn.objectives.field_objectives import (

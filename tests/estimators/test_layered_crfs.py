@@ -27,7 +27,7 @@ from mrflearn.estimators.factorial_crf import FactorialCRF
 from mrflearn.estimators.loading import load
 from mrflearn.estimators.skip_chain_crf import SkipChainCRF
 from mrflearn.features.features import compile_features
-from mrflearn.models.sequence_batches import sequence_batch
+from mrflearn.models.field_batch import sequence_batch
 
 ESTIMATORS = ["pw", "pwpl", "pl", "edge-pl", "pw-reweighted", "bp", "ml"]
 WORDS = {"DT": ["the", "a"], "NN": ["cat", "dog"], "VB": ["runs", "sees"]}

@@ -19,8 +19,7 @@ from mrflearn.execution.resources import Threads
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
-from mrflearn.models.chains import ChainBatch
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import ChainBatch, LogLinearField
 from mrflearn.objectives import chain_likelihood
 from mrflearn.objectives.base import Layout
 from mrflearn.objectives.chain_likelihood import ChainObjective, make_shards, perceptron

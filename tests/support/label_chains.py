@@ -11,8 +11,7 @@ from mrflearn.estimators.crf_answers import path_scores
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
-from mrflearn.models.chains import ChainPotentials
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import ChainPotentials, LogLinearField
 
 
 def random_label_chains(

@@ -20,8 +20,7 @@ from mrflearn.execution.resources import one_thread
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import FactorTemplate
 from mrflearn.features.labels import compile_labels
-from mrflearn.models.chains import ChainPotentials
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import ChainPotentials, LogLinearField
 
 T = TypeVar("T")
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result

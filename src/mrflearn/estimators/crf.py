@@ -37,8 +37,7 @@ from mrflearn.features.labels import (
 from mrflearn.features.recipes import Features
 from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite_model
 from mrflearn.io.files import PathLike
-from mrflearn.models.chains import ChainBatch
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import ChainBatch, LogLinearField
 from mrflearn.models.storage import check_target, figure
 from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.training.checkpoint import Checkpoint

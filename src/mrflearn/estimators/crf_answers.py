@@ -30,7 +30,7 @@ from mrflearn.inference.spans import (
 from mrflearn.io.spans import Scheme
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_sums import Steps, row_scores
-from mrflearn.models.chains import ChainPotentials
+from mrflearn.models.loglinear import ChainPotentials
 
 # What a chain CRF says of sequences, as plain lists: labels, probabilities, n best, samples.
 

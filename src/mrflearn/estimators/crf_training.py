@@ -31,9 +31,14 @@ from mrflearn.features.recipes import Features, Recipe
 from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
 from mrflearn.io.spans import are_chunk_tags
-from mrflearn.models.chains import ChainBatch
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import NUMBERS_IN_TABLES, SHARES, FieldPlans, LogLinearField
+from mrflearn.models.loglinear import (
+    NUMBERS_IN_TABLES,
+    SHARES,
+    ChainBatch,
+    FieldPlans,
+    LogLinearField,
+)
 from mrflearn.models.storage import record
 from mrflearn.objectives.base import Layout, Objective, Reparametrised, Sum
 from mrflearn.objectives.chain_likelihood import (

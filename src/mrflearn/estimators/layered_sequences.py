@@ -25,9 +25,8 @@ from mrflearn.features.labels import (
     sequence_weights,
     warn_of_single_label,
 )
-from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.field_batch import FeaturesOn, FieldBatch, SequenceWiring, sequence_batch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
 from mrflearn.models.storage import texts
 from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.training.checkpoint import Stages

@@ -4,14 +4,19 @@ Most attributes of text are rare and were seen with one label; their weights are
 The others get a row of all labels in a table small enough for the cache, so that the scores of a
 token are a sum of rows.  What is said of labels here holds for any cells of a factor.
 
+With the states of some axes given and folded into the attribute (`attribute * others + other`) a
+slice of a factor is what a token is to a chain: a bag of attributes with weights for labels.  So
+one layout serves for complete tables (nothing given) as for single rows and columns.
+
 Letters in shapes: f: weights; a: attributes; s: labels; w, n: weights kept wide (in the table) and
 narrow (one by one), f = w + n; r: rows of the table; k: tokens; z: attributes of all tokens;
-u: rows in use.
+u: rows in use.  Of slices, n: problems; l: cells of the free axes; k: members, each the part that
+one factor plays in one problem; d: dense columns; t: all cells of the template.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,7 +27,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from mrflearn.features.features import CompiledFeatures
+from mrflearn.features.features import CompiledFeatures, Numbering
+from mrflearn.features.index import FactorTemplate, attributes_of, cells_of
 
 # An attribute is narrow if it has weights for at most this share of the labels (or for one only).
 NARROW_SHARE = 16
@@ -195,38 +201,34 @@ class WeightIncidence:
         )
         return cls(bags, singles)
 
-    @classmethod
-    def joined(
-        cls, parts: Sequence[WeightIncidence], begins: Sequence[int], labels: int
-    ) -> WeightIncidence:
-        """Several incidences as one, that of part i beginning at row begins[i]."""
-        bags, singles = [own.bags for own in parts], [own.singles for own in parts]
-        kind = _index_type(max(sum(len(own.index) for own in bags), (begins[-1] + 1) * labels))
-        shift = np.cumsum([0, *(len(own.index) for own in bags)]).tolist()
-        wide = Bags(
-            torch.cat([own.index for own in bags]),
-            torch.cat([own.begin.to(kind) + n for own, n in zip(bags, shift, strict=False)]),
-            _cat([own.value for own in bags]),
+    def rows(self, first: int, end: int, labels: int) -> WeightIncidence:
+        """That of the rows from `first` on and before `end`, without a way back."""
+        bags, singles = self.bags, self.singles
+        begin = bags.begin[first:end]
+        low, high = (
+            int(bags.begin[k]) if k < len(bags.begin) else len(bags.index) for k in (first, end)
         )
-        place = [own.place.to(kind) + n * labels for own, n in zip(singles, begins, strict=True)]
-        narrow = Singles(
-            torch.cat(place),
-            torch.cat([own.weight for own in singles]),
-            _cat([own.value for own in singles]),
+        wide, place = slice(low, high), singles.place
+        bounds = place.new_tensor([first * labels, end * labels])
+        narrow = slice(*torch.searchsorted(place, bounds).tolist())
+        return WeightIncidence(
+            Bags(bags.index[wide], begin - low, None if bags.value is None else bags.value[wide]),
+            Singles(
+                place[narrow] - first * labels,
+                singles.weight[narrow],
+                None if singles.value is None else singles.value[narrow],
+            ),
         )
-        return cls(wide, narrow)
 
     def with_back(self, longest: int | None = None) -> WeightIncidence:
         """The same with its way back, in pieces no longer than this."""
         used, bags = self.bags.transposed()
-        back = bags if longest is None else bags.in_pieces(longest)
-        return replace(self, back=(used, back))
+        return replace(self, back=(used, bags if longest is None else bags.in_pieces(longest)))
 
     def only_back(self, longest: int | None = None) -> WeightIncidence:
         """The way back alone, single weights in the order in which gradients add them up."""
-        nothing = self.bags.index[:0]
         back = self.with_back(longest).back
-        return WeightIncidence(Bags(nothing, nothing, None), self.singles.sorted(), back)
+        return WeightIncidence(self.rows(0, 0, 1).bags, self.singles.sorted(), back)
 
     def scores(
         self, weights: Float[Tensor, " f"], table: Float[Tensor, "r s"]
@@ -249,11 +251,170 @@ class WeightIncidence:
             table.index_add_(0, used, bags.sums(gradient))
         self.singles.add_gradient(gradient, weights)
 
-
-def _cat(values: list[Tensor | None]) -> Tensor | None:
-    held = [value for value in values if value is not None]
-    return torch.cat(held) if held else None
+    def pulled_back(
+        self, gradient: Float[Tensor, "k s"], plan: WeightPlan, weights: int
+    ) -> Float[Tensor, " f"]:
+        """The gradient of all weights from that of the scores."""
+        assert self.back is not None  # noqa: S101 - made for training
+        used, bags = self.back
+        table = bags.sums(gradient)
+        if len(used) < plan.rows:
+            table = table.new_zeros(plan.rows, plan.labels).index_copy_(0, used, table)
+        found = table.new_zeros(weights)
+        found.index_copy_(0, plan.wide, table.view(-1).index_select(0, plan.place))
+        self.singles.add_gradient(gradient, found)
+        return found
 
 
 def _index_type(largest: int) -> torch.dtype:
     return torch.int32 if largest < 2**31 else torch.int64
+
+
+# Scores of some axes of a template's factors, the states on the other axes being given.
+
+
+NO_NAMES = Numbering(closed=True)
+
+
+@dataclass(frozen=True, eq=False)
+class SlicePlan:
+    """Where the weights of a template lie, seen from its `free` axes (in that order)."""
+
+    template: FactorTemplate
+    free: tuple[int, ...]
+    codes: Int64[Tensor, " u"] | None  # attribute * others + other, ascending; None: the attribute
+    weights: WeightPlan
+
+    @classmethod
+    def of(cls, template: FactorTemplate, free: tuple[int, ...]) -> SlicePlan:
+        axes = range(len(template.shape))
+        if free == tuple(axes):
+            pairs = (template.attribute, template.cell)
+            plan = WeightPlan.of(*pairs, len(template.names), template.cells)
+            return cls(template, free, None, plan)
+        coordinates = torch.stack(torch.unravel_index(template.cell, template.shape), dim=1)
+        given = [axis for axis in axes if axis not in free]
+        label = cells_of(coordinates[:, list(free)], [template.shape[axis] for axis in free])
+        other = cells_of(coordinates[:, given], [template.shape[axis] for axis in given])
+        cells = math.prod(template.shape[axis] for axis in free)
+        others = template.cells // cells
+        codes, number = torch.unique(template.attribute * others + other, return_inverse=True)
+        order = (number * cells + label).argsort()
+        plan = WeightPlan.of(number[order], label[order], len(codes), cells)
+        plan = replace(plan, wide=order[plan.wide], narrow=order[plan.narrow])
+        return cls(template, free, codes, plan)
+
+    @property
+    def given(self) -> list[int]:
+        """The axes that are not free."""
+        return [axis for axis in range(len(self.template.shape)) if axis not in self.free]
+
+    @property
+    def others(self) -> int:
+        """How many tuples of states the given axes have."""
+        return self.template.cells // self.weights.labels
+
+    def other(self, states: Int64[Tensor, "k a"]) -> Int64[Tensor, " k"]:
+        """Which tuple the given axes are in."""
+        return cells_of(states[:, self.given], [self.template.shape[axis] for axis in self.given])
+
+    def place(
+        self, features: CompiledFeatures, members: Members, dtype: torch.dtype
+    ) -> FeatureIncidence:
+        """Which weights the scores of these problems are made of."""
+        place, owner = attributes_of(features, members.row)
+        found, kept = features.attributes[place], torch.ones(len(place), dtype=torch.bool)
+        if self.codes is not None:
+            code = found.long() * self.others + members.other[owner]
+            found = torch.searchsorted(self.codes, code).clamp(max=max(len(self.codes) - 1, 0))
+            kept = self.codes[found] == code if len(self.codes) else ~kept
+        problem = members.problem[owner[kept]]
+        counts = torch.bincount(problem, minlength=members.problems)
+        values = None if features.values is None else features.values[place[kept]]
+        bag = CompiledFeatures(
+            NO_NAMES, (), counts, counts.cumsum(0), found[kept].int(), values, None
+        )
+        dense = None
+        if features.dense is not None:
+            dense = features.dense[members.row].to(dtype)
+        incidence = WeightIncidence.of(self.weights, bag, dtype).with_back()
+        return FeatureIncidence(self, incidence, dense, members)
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """Parts of factors in problems, in the order of the problems.
+
+    `row` names the features of the factor, `other` the tuple its given axes are in.
+    """
+
+    problems: int
+    problem: Int64[Tensor, " k"]
+    row: Int64[Tensor, " k"]
+    other: Int64[Tensor, " k"]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureIncidence:
+    """The weights that problems read, dense ones too, and the way their gradients take back."""
+
+    plan: SlicePlan
+    incidence: WeightIncidence
+    dense: Float[Tensor, "k d"] | None
+    members: Members
+
+    def scores(
+        self, weights: Float[Tensor, " w"], table: Float[Tensor, "r l"], dense: Float[Tensor, "d t"]
+    ) -> Float[Tensor, "n l"]:
+        """The scores of the free cells of every problem."""
+        scores = self.incidence.scores(weights, table)
+        if self.dense is not None and len(dense):
+            scores.index_add_(0, self.members.problem, self._picked(self.dense @ dense))
+        return scores
+
+    def add_gradient(
+        self,
+        gradient: Float[Tensor, "n l"],
+        weights: Float[Tensor, " w"],
+        table: Float[Tensor, "r l"],
+        dense: Float[Tensor, "d t"],
+    ) -> None:
+        """Adds to the gradients of single weights, of table rows and of dense weights."""
+        self.incidence.add_gradient(gradient, weights, table)
+        self.add_dense_gradient(gradient, dense)
+
+    def add_dense_gradient(
+        self, gradient: Float[Tensor, "n l"], dense: Float[Tensor, "d t"]
+    ) -> None:
+        """Adds to the gradient of dense weights."""
+        if self.dense is not None and len(dense):
+            dense.addmm_(self.dense.t(), self._spread(gradient[self.members.problem]))
+
+    def _axes(self) -> list[int]:
+        return [1 + axis for axis in (*self.plan.given, *self.plan.free)]
+
+    def _picked(self, full: Float[Tensor, "k t"]) -> Float[Tensor, "k l"]:
+        """Of the scores of all cells those of the free ones, at the other states that are given."""
+        shaped = full.view(-1, *self.plan.template.shape).permute(0, *self._axes())
+        cells = shaped.reshape(len(full), self.plan.others, -1)
+        return cells[torch.arange(len(full)), self.members.other]
+
+    def _spread(self, gradient: Float[Tensor, "k l"]) -> Float[Tensor, "k t"]:
+        """The way back: zero where other states than the given ones are."""
+        shape = [self.plan.template.shape[axis] for axis in (*self.plan.given, *self.plan.free)]
+        full = gradient.new_zeros(len(gradient), self.plan.others, gradient.shape[1])
+        full[torch.arange(len(gradient)), self.members.other] = gradient
+        order = [0, *(1 + int(i) for i in torch.tensor(self._axes()).argsort())]
+        return full.view(-1, *shape).permute(order).reshape(len(gradient), -1)
+
+
+def whole_incidence(
+    plan: SlicePlan,
+    features: CompiledFeatures,
+    dtype: torch.dtype,
+    rows: Int64[Tensor, " n"] | None = None,
+) -> FeatureIncidence:
+    """The incidence of whole tables, one for each of these rows of features (None: for all)."""
+    rows = torch.arange(features.tokens) if rows is None else rows
+    members = Members(len(rows), torch.arange(len(rows)), rows, torch.zeros_like(rows))
+    return plan.place(features, members, dtype)

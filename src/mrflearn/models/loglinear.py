@@ -5,17 +5,17 @@
 
 with the weights of a template shared by all of its factors.
 
-With the states of some axes given and folded into the attribute (`attribute * others + other`) a
-slice of a factor is what a token is to a chain: a bag of attributes with weights for labels.  So
-one layout (`incidence`) serves for whole tables (nothing given) as for single rows and columns.
+A state of a linear chain is a label or, of the second order, a pair of neighbouring labels: a chain
+of the second order is one of the first over pairs, where state (a, b) goes to (b, c) only, and the
+first token has the state (start, b).
 
-Letters in shapes: w: weights; n: problems; l: cells of the free axes; k: members, each the part
-that one factor plays in one problem; d: dense columns; t: all cells of the template; r: rows.
+Letters in shapes: w: weights; d: dense columns; t: all cells of a template; s: labels; p: states;
+e: weights of transitions; g: weighted label triples; b: sequences; k: tokens; r: rows packed by
+`Steps`; q: rows that have a row before them; l: cells.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,156 +23,169 @@ from itertools import product
 from typing import Any, final
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
 from mrflearn.execution.resources import moved
-from mrflearn.features.features import CompiledFeatures, Numbering
+from mrflearn.features.features import CompiledFeatures
 from mrflearn.features.index import (
     FactorTemplate,
-    attributes_of,
-    cells_of,
+    constant,
     edge_numbers,
+    neighbours,
     recoded_cells,
     transition_features,
 )
+from mrflearn.features.labels import CompiledLabels
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.kernels.chain_sums import Steps
-from mrflearn.models.chains import ChainPotentials, LabelChain, label_chain
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.incidence import WeightIncidence, WeightPlan
+from mrflearn.models.incidence import (
+    FeatureIncidence,
+    SlicePlan,
+    WeightIncidence,
+    WeightPlan,
+    whole_incidence,
+)
 
-# Scores of some axes of a template's factors, the states on the other axes being given.
-
-
-NO_NAMES = Numbering(closed=True)
-
-
-@dataclass(frozen=True, eq=False)
-class SlicePlan:
-    """Where the weights of a template lie, seen from its `free` axes (in that order)."""
-
-    template: FactorTemplate
-    free: tuple[int, ...]
-    codes: Int64[Tensor, " u"] | None  # attribute * others + other, ascending; None: the attribute
-    weights: WeightPlan
-
-    @classmethod
-    def of(cls, template: FactorTemplate, free: tuple[int, ...]) -> SlicePlan:
-        axes = range(len(template.shape))
-        if free == tuple(axes):
-            pairs = (template.attribute, template.cell)
-            plan = WeightPlan.of(*pairs, len(template.names), template.cells)
-            return cls(template, free, None, plan)
-        coordinates = torch.stack(torch.unravel_index(template.cell, template.shape), dim=1)
-        given = [axis for axis in axes if axis not in free]
-        label = cells_of(coordinates[:, list(free)], [template.shape[axis] for axis in free])
-        other = cells_of(coordinates[:, given], [template.shape[axis] for axis in given])
-        cells = math.prod(template.shape[axis] for axis in free)
-        others = template.cells // cells
-        codes, number = torch.unique(template.attribute * others + other, return_inverse=True)
-        order = (number * cells + label).argsort()
-        plan = WeightPlan.of(number[order], label[order], len(codes), cells)
-        plan = replace(plan, wide=order[plan.wide], narrow=order[plan.narrow])
-        return cls(template, free, codes, plan)
-
-    @property
-    def given(self) -> list[int]:
-        """The axes that are not free."""
-        return [axis for axis in range(len(self.template.shape)) if axis not in self.free]
-
-    @property
-    def others(self) -> int:
-        """How many tuples of states the given axes have."""
-        return self.template.cells // self.weights.labels
-
-    def other(self, states: Int64[Tensor, "k a"]) -> Int64[Tensor, " k"]:
-        """Which tuple the given axes are in."""
-        return cells_of(states[:, self.given], [self.template.shape[axis] for axis in self.given])
-
-    def place(
-        self, features: CompiledFeatures, members: Members, dtype: torch.dtype
-    ) -> FeatureIncidence:
-        """Which weights the scores of these problems are made of."""
-        place, owner = attributes_of(features, members.row)
-        found, kept = features.attributes[place], torch.ones(len(place), dtype=torch.bool)
-        if self.codes is not None:
-            code = found.long() * self.others + members.other[owner]
-            found = torch.searchsorted(self.codes, code).clamp(max=max(len(self.codes) - 1, 0))
-            kept = self.codes[found] == code if len(self.codes) else ~kept
-        problem = members.problem[owner[kept]]
-        counts = torch.bincount(problem, minlength=members.problems)
-        values = None if features.values is None else features.values[place[kept]]
-        bag = CompiledFeatures(
-            NO_NAMES, (), counts, counts.cumsum(0), found[kept].int(), values, None
-        )
-        dense = None
-        if features.dense is not None:
-            dense = features.dense[members.row].to(dtype)
-        incidence = WeightIncidence.of(self.weights, bag, dtype).with_back()
-        return FeatureIncidence(self, incidence, dense, members)
+# The states of a linear chain, and its potentials.
 
 
 @dataclass(frozen=True, eq=False)
-class Members:
-    """Parts of factors in problems, in the order of the problems.
+class LabelChain:
+    """How scores of labels and weights of transitions become a chain, and counts come back.
 
-    `row` names the features of the factor, `other` the tuple its given axes are in.
+    Of the first order: a state is a label, and a pair of labels without a weight scores 0.  Weights
+    of transitions are those of pairs of labels, then (if any) those of triples.
     """
 
-    problems: int
-    problem: Int64[Tensor, " k"]
-    row: Int64[Tensor, " k"]
-    other: Int64[Tensor, " k"]
+    states: int
+    code: Int64[Tensor, " e"]  # first state * states + second state of each weighted step
+
+    def table(self, weights: Float[Tensor, " e"]) -> Float[Tensor, "p p"]:
+        """Scores of steps from state to state."""
+        own, code = weights[: len(self.code)], self.code.to(weights.device)
+        flat = own.new_zeros(self.states**2).index_copy(0, code, own)
+        return flat.view(self.states, self.states)
+
+    def unary(
+        self,
+        scores: Float[Tensor, "r s"],
+        weights: Float[Tensor, " e"],  # noqa: ARG002 - of pairs
+        steps: Steps,  # noqa: ARG002
+    ) -> Float[Tensor, "r p"]:
+        """Scores of states."""
+        return scores
+
+    def of_labels(self, single: Float[Tensor, "r p"]) -> Float[Tensor, "r s"]:
+        """Sums over the states of each label."""
+        return single
+
+    def of_weights(
+        self,
+        single: Float[Tensor, "r p"],  # noqa: ARG002 - of pairs
+        pair: Float[Tensor, "p p"],
+        steps: Steps,  # noqa: ARG002
+    ) -> Float[Tensor, " e"]:
+        """How often each transition weight counts, given sums over states and pairs of states."""
+        return pair.flatten()[self.code.to(pair.device)]
+
+    def path(self, labels: Int64[Tensor, " r"], steps: Steps) -> Int64[Tensor, " r"]:  # noqa: ARG002
+        """The states of labelled rows; -1 where the chain has no such state."""
+        return labels
+
+    def label(self, states: Int64[Tensor, "*n"]) -> Int64[Tensor, "*n"]:
+        """The labels of states."""
+        return states
+
+    def allowed(self, labels: Bool[Tensor, "r s"]) -> Bool[Tensor, "r p"]:
+        """The states whose labels are allowed."""
+        return labels
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PairChain(LabelChain):
+    """A state is (start, label) or a weighted pair of labels; other pairs are impossible.
+
+    Weights are those of pairs, then those of triples; a triple without a weight scores 0.
+    """
+
+    labels: int
+    last: Int64[Tensor, " p"]  # the label of each state
+    pair: Int64[Tensor, "s s"]  # the state of each pair, or -1
+    legal: Int64[Tensor, " l"]  # first state * states + second state
+
+    @classmethod
+    def of(cls, labels: int, pairs: Int64[Tensor, " e"], triples: Int64[Tensor, " g"]) -> PairChain:
+        """The chain of these cells of pairs and triples."""
+        source, target = pairs.div(labels, rounding_mode="floor"), pairs % labels
+        pair = torch.full((labels, labels), -1)
+        pair[source, target] = torch.arange(len(pairs)) + labels
+        last = torch.cat([torch.arange(labels), target])
+        begins = torch.cat([torch.full((labels,), -1), source])
+        legal = (last[:, None] == begins[None, :]).flatten().nonzero().squeeze(1)
+        states = labels + len(pairs)
+        first, middle, third = torch.unravel_index(triples, (labels,) * 3)
+        code = pair[first, middle] * states + pair[middle, third]
+        return cls(states, code, labels, last, pair, legal)
+
+    def table(self, weights: Float[Tensor, " e"]) -> Float[Tensor, "p p"]:
+        device = weights.device
+        flat = weights.new_full((self.states**2,), -torch.inf)
+        flat = flat.index_fill(0, self.legal.to(device), 0.0)
+        triples = weights[self.states - self.labels :]
+        return flat.index_copy(0, self.code.to(device), triples).view(self.states, self.states)
+
+    def unary(self, scores: Tensor, weights: Tensor, steps: Steps) -> Tensor:
+        unary = scores[:, self.last.to(scores.device)]
+        unary[:, self.labels :] += weights[: self.states - self.labels]
+        unary[: steps.starting, self.labels :] = -torch.inf
+        unary[steps.starting :, : self.labels] = -torch.inf
+        return unary
+
+    def of_labels(self, single: Tensor) -> Tensor:
+        total = single.new_zeros(len(single), self.labels)
+        return total.index_add_(1, self.last.to(single.device), single)
+
+    def of_weights(self, single: Tensor, pair: Tensor, steps: Steps) -> Tensor:
+        pairs = single[steps.starting :, self.labels :].sum(dim=0)
+        return torch.cat([pairs, pair.flatten()[self.code.to(pair.device)]])
+
+    def path(self, labels: Tensor, steps: Steps) -> Tensor:
+        before, after = labels[steps.previous], labels[steps.starting :]
+        return torch.cat([labels[: steps.starting], self.pair.to(labels.device)[before, after]])
+
+    def label(self, states: Tensor) -> Tensor:
+        return self.last.to(states.device)[states]
+
+    def allowed(self, labels: Tensor) -> Tensor:
+        return labels[:, self.last.to(labels.device)]
+
+
+def label_chain(templates: Sequence[FactorTemplate]) -> LabelChain:
+    """The chain of the templates "state", "transition" and, of the second order, "triple"."""
+    state, transition, *others = templates
+    pairs = transition.cell[transition.attribute == 0]  # the constant that every transition has
+    if not others:
+        return LabelChain(state.cells, pairs)
+    return PairChain.of(state.cells, pairs, others[0].cell)
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureIncidence:
-    """The weights that problems read, dense ones too, and the way their gradients take back."""
+class ChainPotentials:
+    """Sequences ready for `chain_sums` and `chain_search`.
 
-    plan: SlicePlan
-    incidence: WeightIncidence
-    dense: Float[Tensor, "k d"] | None
-    members: Members
+    Rows are packed by `steps`, whose `source` counts the tokens of all sequences end to end.
+    `table` is shared, or one for each row that has a row before it.
+    """
 
-    def scores(
-        self, weights: Float[Tensor, " w"], table: Float[Tensor, "r l"], dense: Float[Tensor, "d t"]
-    ) -> Float[Tensor, "n l"]:
-        """The scores of the free cells of every problem."""
-        scores = self.incidence.scores(weights, table)
-        if self.dense is not None and len(dense):
-            scores.index_add_(0, self.members.problem, self._picked(self.dense @ dense))
-        return scores
-
-    def add_gradient(
-        self,
-        gradient: Float[Tensor, "n l"],
-        weights: Float[Tensor, " w"],
-        table: Float[Tensor, "r l"],
-        dense: Float[Tensor, "d t"],
-    ) -> None:
-        """Adds to the gradients of single weights, of table rows and of dense weights."""
-        self.incidence.add_gradient(gradient, weights, table)
-        if self.dense is not None and len(dense):
-            dense.addmm_(self.dense.t(), self._spread(gradient[self.members.problem]))
-
-    def _axes(self) -> list[int]:
-        return [1 + axis for axis in (*self.plan.given, *self.plan.free)]
-
-    def _picked(self, full: Float[Tensor, "k t"]) -> Float[Tensor, "k l"]:
-        """Of the scores of all cells those of the free ones, at the other states that are given."""
-        shaped = full.view(-1, *self.plan.template.shape).permute(0, *self._axes())
-        cells = shaped.reshape(len(full), self.plan.others, -1)
-        return cells[torch.arange(len(full)), self.members.other]
-
-    def _spread(self, gradient: Float[Tensor, "k l"]) -> Float[Tensor, "k t"]:
-        """The way back: zero where other states than the given ones are."""
-        shape = [self.plan.template.shape[axis] for axis in (*self.plan.given, *self.plan.free)]
-        full = gradient.new_zeros(len(gradient), self.plan.others, gradient.shape[1])
-        full[torch.arange(len(gradient)), self.members.other] = gradient
-        order = [0, *(1 + int(i) for i in torch.tensor(self._axes()).argsort())]
-        return full.view(-1, *shape).permute(order).reshape(len(gradient), -1)
+    unary: Float[Tensor, "r p"]
+    table: Float[Tensor, "*q p p"]
+    steps: Steps
+    chain: LabelChain
 
 
 # A log-linear field on any factor graph: weights and features in, potentials out.
@@ -383,18 +396,6 @@ class LogLinearField:
                 )
 
 
-def whole_incidence(
-    plan: SlicePlan,
-    features: CompiledFeatures,
-    dtype: torch.dtype,
-    rows: Int64[Tensor, " n"] | None = None,
-) -> FeatureIncidence:
-    """The incidence of whole tables, one for each of these rows of features (None: for all)."""
-    rows = torch.arange(features.tokens) if rows is None else rows
-    members = Members(len(rows), torch.arange(len(rows)), rows, torch.zeros_like(rows))
-    return plan.place(features, members, dtype)
-
-
 def weights_of(
     model: LogLinearField, index: int, labels: Sequence[Sequence[str]]
 ) -> dict[tuple[str, ...], float]:
@@ -435,10 +436,77 @@ class _Scores(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, Tensor, None]:
-        gradient = outputs[0].contiguous()
-        plan = ctx.incidence.plan.weights
-        weights, dense = (gradient.new_zeros(shape) for shape in ctx.shapes)
-        table = gradient.new_zeros(plan.rows, plan.labels)
-        ctx.incidence.add_gradient(gradient, weights, table, dense)
-        plan.add_wide(table, weights)
-        return weights, dense, None
+        gradient, own = outputs[0].contiguous(), ctx.incidence
+        (size,), shape = ctx.shapes
+        dense = gradient.new_zeros(shape)
+        own.add_dense_gradient(gradient, dense)
+        return own.incidence.pulled_back(gradient, own.plan.weights, size), dense, None
+
+
+# Labelled sequences, as linear-chain CRFs train on them.
+
+
+@dataclass(frozen=True, eq=False)
+class ChainBatch:
+    """Labelled sequences end to end, as linear-chain CRFs train on them.
+
+    `joint` has for each further template the features of its factors: row i those of the factor
+    that ends at token i, or one row for all.
+    """
+
+    features: CompiledFeatures
+    joint: tuple[CompiledFeatures, ...]
+    labels: CompiledLabels
+    weight: Float[Tensor, " b"] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        templates: Sequence[FactorTemplate],
+        features: CompiledFeatures,
+        labels: CompiledLabels,
+        weight: Float[Tensor, " b"] | None = None,
+    ) -> ChainBatch:
+        """Sequences as factors of the templates of a linear chain."""
+        state, transition, *others = templates
+        number = edge_numbers(state.names, transition.names)
+        joint = transition_features(features, number, transition.names)
+        return cls(features, (joint, *(constant() for _ in others)), labels, weight)
+
+    @property
+    def sizes(self) -> Int64[Tensor, " b"]:
+        """How many tokens each sequence has."""
+        return self.features.lengths
+
+    def examples(self, chosen: Int64[Tensor, " n"]) -> ChainBatch:
+        """These sequences alone, in the order in which they are named."""
+        own = self.sizes
+        lengths, begins = own[chosen], (own.cumsum(0) - own)[chosen]
+        shift = begins - (lengths.cumsum(0) - lengths)
+        tokens = torch.arange(int(lengths.sum())) + shift.repeat_interleave(lengths)
+        return ChainBatch(
+            replace(self.features.taken(tokens), lengths=lengths),
+            tuple(
+                own if own.tokens < self.features.tokens else own.taken(tokens)
+                for own in self.joint
+            ),
+            self.labels.taken(tokens),
+            None if self.weight is None else self.weight[chosen],
+        )
+
+    def as_graph(self) -> FieldBatch:
+        """The same sequences as one graph of paths: a token is a variable."""
+        lengths, tokens, own = self.sizes, self.features.tokens, self.labels
+        groups = [FactorGroup("state", neighbours(lengths, 1))]
+        for count, name, joint in zip((2, 3), ("transition", "triple"), self.joint, strict=False):
+            scope = neighbours(lengths, count)
+            rows = scope[:, -1] if joint.tokens == tokens else torch.zeros_like(scope[:, -1])
+            groups.append(FactorGroup(name, scope, rows))
+        graph = FactorGraph(
+            torch.full((tokens,), len(own.names)),
+            tuple(groups),
+            torch.arange(len(lengths)).repeat_interleave(lengths),
+            components=len(lengths),
+        )
+        features = (self.features, *self.joint)
+        return FieldBatch(graph, features, own.states, own.uncertain, own.allowed, self.weight)

@@ -38,9 +38,8 @@ from mrflearn.execution.resources import Threads, moved
 from mrflearn.kernels import chain_pieces, chain_search, chain_sums
 from mrflearn.kernels.chain_pieces import PieceSide
 from mrflearn.kernels.chain_sums import Steps, row_scores
-from mrflearn.models.chains import ChainBatch, LabelChain
 from mrflearn.models.incidence import LONGEST_PIECE, WeightIncidence
-from mrflearn.models.loglinear import NUMBERS_IN_TABLES, LogLinearField
+from mrflearn.models.loglinear import NUMBERS_IN_TABLES, ChainBatch, LabelChain, LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective, total
 
 NUMBERS_IN_BLOCK = 700_000  # rows times states: a handful of such arrays stays near the cores
@@ -127,21 +126,21 @@ def _shard(model: LogLinearField, batch: ChainBatch, groups: list[Tensor]) -> Sh
     """The shard whose blocks have these sequences."""
     device, plan, features = model.device, model.plans.whole[0].weights, batch.features
     starts = features.lengths.cumsum(0) - features.lengths
-    blocks, parts, orders, begins = [], [], [], [0]
-    for group in groups:
-        steps = Steps.of(features.lengths[group])
-        order = starts[group][steps.sequence] + steps.position
-        part = WeightIncidence.of(plan, features.taken(order), model.dtype)
-        blocks.append(_block(model, batch, group, steps, order, begins[-1], part))
-        parts.append(part)
-        orders.append(order)
-        begins.append(begins[-1] + len(order))
-    longest = None if device.type == "cpu" else LONGEST_PIECE
-    back = WeightIncidence.joined(parts, begins[:-1], plan.labels).only_back(longest)
-    dense = None
-    if features.dense is not None:
-        dense = features.dense[torch.cat(orders)].to(device, model.dtype)
-    return Shard(tuple(blocks), begins[-1], moved(back, device), dense)
+    steps = [Steps.of(features.lengths[group]) for group in groups]
+    orders = [
+        starts[group][own.sequence] + own.position for group, own in zip(groups, steps, strict=True)
+    ]
+    tokens = features.taken(torch.cat(orders))
+    incidence = WeightIncidence.of(plan, tokens, model.dtype)
+    blocks, first = [], 0
+    for group, own, order in zip(groups, steps, orders, strict=True):
+        rows = slice(first, first + len(order))
+        part = incidence.rows(rows.start, rows.stop, plan.labels)
+        blocks.append(_block(model, batch, group, own, order, rows, part))
+        first = rows.stop
+    back = incidence.only_back(None if device.type == "cpu" else LONGEST_PIECE)
+    dense = None if tokens.dense is None else tokens.dense.to(device, model.dtype)
+    return Shard(tuple(blocks), first, moved(back, device), dense)
 
 
 def _block(
@@ -150,7 +149,7 @@ def _block(
     group: Tensor,
     steps: Steps,
     order: Tensor,
-    begin: int,
+    rows: slice,
     part: WeightIncidence,
 ) -> ChainBlock:
     device, chain = model.device, model.plans.chain
@@ -167,7 +166,7 @@ def _block(
             own = WeightIncidence.of(model.plans.whole[1].weights, joint, model.dtype)
             moves = moved(own.with_back(), device)
     return ChainBlock(
-        slice(begin, begin + len(order)),
+        rows,
         steps.to(device),
         moved(part, device),
         gold,
@@ -388,14 +387,7 @@ class ChainObjective(Objective[LogLinearField]):
         self, scores: Float[Tensor, "k s"], moves: Float[Tensor, " e"], shard: Shard
     ) -> Float[Tensor, " v"]:
         """The gradient of all weights from those of the scores."""
-        assert shard.tokens.back is not None  # noqa: S101 - made so
-        plan, (used, back) = self.model.plans.placed(0, scores.device), shard.tokens.back
-        table = back.sums(scores)
-        if len(used) < plan.rows:
-            table = table.new_zeros(plan.rows, plan.labels).index_copy_(0, used, table)
-        tokens = torch.zeros_like(self.model.weights[0])
-        tokens.index_copy_(0, plan.wide, table.view(-1).index_select(0, plan.place))
-        shard.tokens.singles.add_gradient(scores, tokens)
-        dense = self.model.dense[0]
+        plan, weights = self.model.plans.placed(0, scores.device), len(self.model.weights[0])
+        tokens, dense = shard.tokens.pulled_back(scores, plan, weights), self.model.dense[0]
         dense = torch.zeros_like(dense) if shard.dense is None else shard.dense.t() @ scores
         return torch.cat([tokens, dense.flatten(), moves.to(tokens.dtype)])

@@ -10,9 +10,8 @@ from mrflearn.errors import InferenceError, SettingsError, TrainingError
 from mrflearn.execution.resources import Threads
 from mrflearn.inference.automatic import LOOPY_IN_TRAINING, choose
 from mrflearn.inference.belief_propagation import BeliefPropagation
-from mrflearn.models.chains import ChainBatch
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import ChainBatch, LogLinearField
 from mrflearn.objectives.base import Objective, Sum
 from mrflearn.objectives.chain_likelihood import (
     ChainObjective,

@@ -30,7 +30,8 @@ from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.messages import is_forest
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, whole_incidence
+from mrflearn.models.incidence import FeatureIncidence, whole_incidence
+from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective
 
 # Of a field whose potentials do not depend on the data.

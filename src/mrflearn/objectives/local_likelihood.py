@@ -24,16 +24,16 @@ from torch import Tensor
 from mrflearn.execution.resources import Threads
 from mrflearn.features.index import joint_mask
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.incidence import Bags, Singles, WeightIncidence
-from mrflearn.models.loglinear import (
-    DENSE,
-    SHARES,
+from mrflearn.models.incidence import (
+    Bags,
     FeatureIncidence,
-    LogLinearField,
     Members,
+    Singles,
     SlicePlan,
+    WeightIncidence,
     whole_incidence,
 )
+from mrflearn.models.loglinear import DENSE, SHARES, LogLinearField
 from mrflearn.objectives.base import Autograd, Evaluation, Layout, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems
 

@@ -13,7 +13,7 @@ from mrflearn.errors import GraphError
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.index import BIAS
 from mrflearn.features.labels import compile_labels
-from mrflearn.models.sequence_batches import SequenceWiring, joined_rows, sequence_batch
+from mrflearn.models.field_batch import SequenceWiring, joined_rows, sequence_batch
 
 X = [[["a"], ["b", "c"], ["c"]], [["a", "b"]]]
 POS = [["D", "N", "N"], ["V"]]
