@@ -27,6 +27,16 @@ def test_every_room_has_a_page() -> None:
     assert set(re.findall(r"<!-- files: (\w+) -->", text)) == packages
 
 
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [("Span probabilities", "start/crf.md"), ("Condition on evidence", "start/networks.md")],
+)
+def test_what_is_searched_for_is_a_heading_of_one_page(words: str, page: str) -> None:
+    """A search ranks titles of sections first."""
+    titled = re.compile(rf"^#+ {words}$", re.M)
+    assert [own for own in PAGES if titled.search((DOCS / own).read_text("utf-8"))] == [page]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")

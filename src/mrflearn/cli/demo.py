@@ -6,14 +6,26 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from mrflearn import CompositeLanguageModel, JointTagger, LanguageModel, MarkovField, load, plots
 from mrflearn.cli.output import say
-from mrflearn.describe.blocks import Block, Picture, Table, Text
-
-if TYPE_CHECKING:
-    from mrflearn.estimators.field_training import FieldCriterion
-    from mrflearn.inference.beliefs import Inference
+from mrflearn.datasets import docstring_sentences, sample_documents
+from mrflearn.describe import describe
+from mrflearn.describe.blocks import Block, Picture, Table, Text, add_blocks, as_text
+from mrflearn.describe.language_models import known
+from mrflearn.evaluation import confusion
+from mrflearn.evaluation.recovery import recovery
+from mrflearn.graph import grid, ising_parameters, random_ising
+from mrflearn.inference import (
+    BeliefPropagation,
+    Drawing,
+    JunctionTree,
+    MeanField,
+    TreeReweighted,
+)
 
 Shown = tuple[list[Block], list[Block]]  # in the terminal and on the page, and on the page alone
 BIG_SIDE = 16
@@ -28,11 +40,8 @@ MOST_WORDS = 15  # of a sentence that the grammar is learned from
 
 def demo(output: Path, seed: int) -> None:
     """Learn a field, a language model, a tagger and a parser from built-in data, and draw them."""
-    from mrflearn.describe.blocks import add_blocks, as_text
-    from mrflearn.plots import Page
-
     started = time.perf_counter()
-    page = Page("What mrflearn does")
+    page = plots.Page("What mrflearn does")
     page.text(
         "Everything on this page was learned a moment ago, on this machine, from data that come "
         "with the library. The models are beside it, and answer questions on a page of their own:"
@@ -59,12 +68,9 @@ def _timed(work: Callable[..., Any], *data: Any) -> tuple[Any, float]:
 
 def _large_grid(output: Path, seed: int) -> Shown:
     """Inferences that are exact, approximate, an upper and a lower bound."""
-    from mrflearn.graph import grid, random_ising
-    from mrflearn.inference import BeliefPropagation, JunctionTree, MeanField, TreeReweighted
-
     del output
     field = random_ising(grid(BIG_SIDE, BIG_SIDE), scale=1.0, seed=seed)
-    methods: dict[str, Inference] = {
+    methods: dict[str, Callable[..., Any]] = {
         "junction tree": JunctionTree(),
         "belief propagation": BeliefPropagation(damping=0.5, max_sweeps=1000),
         "tree-reweighted": TreeReweighted(damping=0.5, max_sweeps=1000),
@@ -75,8 +81,7 @@ def _large_grid(output: Path, seed: int) -> Shown:
         beliefs, seconds = _timed(method, field)
         exact = beliefs if exact is None else exact
         error = float((beliefs.variables - exact.variables).abs().max())
-        value = float(beliefs.log_partition.sum())
-        rows.append((name, value, beliefs.kind, error, seconds))
+        rows.append((name, float(beliefs.log_partition.sum()), beliefs.kind, error, seconds))
     header = ("method", "log Z", "kind", "worst marginal error", "seconds")
     what = f"log Z of a random {BIG_SIDE} x {BIG_SIDE} Ising grid; each answer says what it is."
     return [Text(what), Table(header, rows)], []
@@ -84,22 +89,15 @@ def _large_grid(output: Path, seed: int) -> Shown:
 
 def _small_grid(output: Path, seed: int) -> Shown:
     """A field learned from samples by two estimators, saved, loaded and asked."""
-    import numpy as np
-
-    from mrflearn import MarkovField, load, plots
-    from mrflearn.evaluation.recovery import recovery
-    from mrflearn.graph import grid, ising_parameters, random_ising
-    from mrflearn.inference import Drawing, JunctionTree
-
     field = random_ising(grid(SIDE, SIDE), scale=1.0, seed=seed)
     drawn = Drawing()(field, TRAIN + HELD_OUT, seed=seed)
     seen, held_out = drawn.samples[:TRAIN].numpy(), drawn.samples[TRAIN:]
-    known = ising_parameters(field)
-    lattices = {"truth": (known.fields.numpy(), known.couplings.numpy())}
+    known_ = ising_parameters(field)
+    lattices = {"truth": (known_.fields.numpy(), known_.couplings.numpy())}
     truth, estimates, rows = np.concatenate(lattices["truth"]), {}, []
-    estimators: dict[str, FieldCriterion] = {"pseudolikelihood": "pl", "maximum likelihood": "ml"}
-    for name, estimator in estimators.items():
-        model = MarkovField(f"grid:{SIDE}x{SIDE}", estimator=estimator).fit(seen)
+    for name, estimator in (("pseudolikelihood", "pl"), ("maximum likelihood", "ml")):
+        settings: dict[str, Any] = {"estimator": estimator}
+        model = MarkovField(f"grid:{SIDE}x{SIDE}", **settings).fit(seen)
         lattices[name] = (model.fields_, model.couplings_)
         estimates[name] = np.concatenate(lattices[name])
         error, outcome = recovery(estimates[name], truth), model.outcome_
@@ -111,17 +109,6 @@ def _small_grid(output: Path, seed: int) -> Shown:
     sample = again.sample(1, random_state=1)[0].reshape(SIDE, SIDE)
     drawing = "\n".join(" ".join("#" if state else "." for state in line) for line in sample)
     header = ("estimator", "relative error", "largest", "held-out nats", "evaluations", "seconds")
-    figures: dict[str, Callable[[], Any]] = {
-        "The true field and couplings, and what two estimators learned.": lambda: (
-            plots.draw_lattices(lattices, model.edges_, SIDE)
-        ),
-        "Learned against true parameters: on the line is right.": lambda: plots.draw_recovery(
-            truth, estimates
-        ),
-        "The same couplings as a matrix: who is coupled to whom, how much.": lambda: (
-            plots.draw_heat_map(model.strength_matrix_)
-        ),
-    }
     shown: list[Block] = [
         Text(f"{TRAIN:,} samples of a {SIDE} x {SIDE} Ising grid, drawn {drawn.method}"),
         Table(header, rows, floats=".5f"),
@@ -130,39 +117,42 @@ def _small_grid(output: Path, seed: int) -> Shown:
             f"(the true field itself: {best:.5f}); one sample:\n{drawing}"
         ),
     ]
-    return shown, [Picture(draw, caption=caption) for caption, draw in figures.items()]
+    return shown, [
+        Picture(
+            lambda: plots.draw_lattices(lattices, model.edges_, SIDE),
+            caption="The true field and couplings, and what two estimators learned.",
+        ),
+        Picture(
+            lambda: plots.draw_recovery(truth, estimates),
+            caption="Learned against true parameters: on the line is right.",
+        ),
+        Picture(
+            lambda: plots.draw_heat_map(model.strength_matrix_),
+            caption="The same couplings as a matrix: who is coupled to whom, how much.",
+        ),
+    ]
 
 
 def _language_model(output: Path, seed: int) -> Shown:
     """A language model of docstrings: a gap filled, neighbours, a map."""
-    from mrflearn import LanguageModel
-    from mrflearn.datasets import docstring_sentences
-    from mrflearn.describe import describe
-    from mrflearn.describe.language_models import known
-
     text = [list(words) for words in docstring_sentences(PACKAGES)]
     model = LanguageModel(20, 2, vocabulary_size=WORDS, max_iterations=100, random_state=seed)
     model.fit([words for i, words in enumerate(text) if i % 10], validation=text[::10])
     model.save(output / "language-model", overwrite=True)
     source = f"{sum(map(len, text)):,} tokens of the docstrings of {' and '.join(PACKAGES)}"
+    near = {w: ", ".join(other for other, _ in model.neighbors(w, 5)) for w in ASKED}
+    best = known(model.fill, GAP.split(), n=4)
     lines = [
         f"{source}, {WORDS:,} words, learned in {model.outcome_.seconds:.1f} s",
         f"held-out text: at least {model.validation_bound_:.3f} nats per position (proven)",
+        *(f"nearest to {word}: {others}" for word, others in near.items()),
+        f"{GAP}: " + ", ".join(f"{word} {probability:.2f}" for word, probability in best),
     ]
-    for word in ASKED:
-        near = ", ".join(other for other, _ in model.neighbors(word, 5))
-        lines.append(f"nearest to {word}: {near}")
-    best = known(lambda n: model.fill(GAP.split(), n), 4)
-    filled = ", ".join(f"{word} {probability:.2f}" for word, probability in best)
-    return [Text("\n".join([*lines, f"{GAP}: {filled}"]))], describe(model).report()
+    return [Text("\n".join(lines))], describe(model).report()
 
 
 def _tagger(output: Path, seed: int) -> Shown:
     """Tags learned from built-in English, and where they are wrong."""
-    from mrflearn import JointTagger, plots
-    from mrflearn.datasets import sample_documents
-    from mrflearn.evaluation import confusion
-
     documents = sample_documents(LESSONS + TESTS, seed=seed)
     sentences = [s for document in documents for s in document.sentences]
     cut = sum(len(document.sentences) for document in documents[:LESSONS])
@@ -184,10 +174,6 @@ def _tagger(output: Path, seed: int) -> Shown:
 
 def _composite(output: Path, seed: int) -> Shown:
     """N-grams, grammar and topics learned together; a new sentence parsed."""
-    from mrflearn import CompositeLanguageModel
-    from mrflearn.datasets import sample_documents
-    from mrflearn.describe import describe
-
     short = [
         [s for s in document.sentences if len(s.words) <= MOST_WORDS]
         for document in sample_documents(LESSONS + TESTS, seed=seed + 1)

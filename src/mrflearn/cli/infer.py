@@ -9,19 +9,13 @@ from typing import Any
 
 import typer
 
+from mrflearn import inference
 from mrflearn.cli.output import remark, show
 from mrflearn.describe.blocks import Block, Data, Facts, Nats, Table, Text
 from mrflearn.errors import DataError, InferenceError
 from mrflearn.evaluation.recovery import marginal_error, partition_agreement
 from mrflearn.graph.evidence import condition, expand_beliefs
 from mrflearn.graph.networks import from_uai
-from mrflearn.inference import (
-    Automatic,
-    BeliefPropagation,
-    JunctionTree,
-    MeanField,
-    TreeReweighted,
-)
 from mrflearn.io import uai
 
 SHOWN = 12  # variables listed when people read the answer; --json has them all
@@ -41,7 +35,7 @@ def infer(
         raise typer.BadParameter("--best goes with --method auto, exact or bp, and no --compare.")
     observed = uai.read_evidence(evidence) if evidence is not None else {}
     potentials = from_uai(uai.read_network(network))
-    inference = _inference(method, **limits)
+    answering = _inference(method, **limits)
     started = time.perf_counter()
     reduced = condition(potentials, observed)
     facts: dict[str, Any] = {
@@ -49,9 +43,9 @@ def infer(
         "variables": potentials.graph.variables,
         "factors": sum(len(group) for group in potentials.graph.groups),
         "observed": len(observed),
-        "method": _name(inference, reduced.graph),
+        "method": _name(answering, reduced.graph),
     }
-    result = inference.best(reduced) if best else inference(reduced)
+    result = answering.best(reduced) if best else answering(reduced)
     value = float((result.score if best else result.log_partition).sum())
     if value == -math.inf:
         # A lower bound of -inf proves nothing, nor does a search that is not exact.
@@ -96,24 +90,24 @@ def _marginals(marginals: list[Any], observed: dict[int, int]) -> list[Block]:
 
 
 def _inference(method: str, memory: float, damping: float, sweeps: int) -> Any:
-    exact = JunctionTree(memory_limit=int(memory * 2**30))
-    propagation = BeliefPropagation(max_sweeps=sweeps, tolerance=1e-8, damping=damping)
+    exact = inference.JunctionTree(memory_limit=int(memory * 2**30))
+    propagation = inference.BeliefPropagation(max_sweeps=sweeps, tolerance=1e-8, damping=damping)
     return {
-        "auto": Automatic(exact, propagation),
+        "auto": inference.Automatic(exact, propagation),
         "exact": exact,
         "bp": propagation,
-        "trw": TreeReweighted(max_sweeps=sweeps, tolerance=1e-8, damping=damping),
-        "mean-field": MeanField(max_sweeps=sweeps),
+        "trw": inference.TreeReweighted(max_sweeps=sweeps, tolerance=1e-8, damping=damping),
+        "mean-field": inference.MeanField(max_sweeps=sweeps),
     }[method]
 
 
-def _name(inference: Any, graph: Any) -> str:
+def _name(answering: Any, graph: Any) -> str:
     """The inference that answers; where an approximate one was chosen, a remark says why."""
-    if hasattr(inference, "chosen"):
-        inference, refusal = inference.chosen(graph)
+    if hasattr(answering, "chosen"):
+        answering, refusal = answering.chosen(graph)
         if refusal is not None:
             remark(f"{refusal} Answering by belief propagation, which is approximate.")
-    return type(inference).__name__
+    return type(answering).__name__
 
 
 def _compare(network: Path, value: float, marginals: list[Any]) -> dict[str, Any]:

@@ -19,15 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from mrflearn import __version__
-from mrflearn.cli.options import (
-    COMMANDS,
-    COUNTED,
-    add_command,
-    generated,
-    parameters,
-    shared,
-    training_parameters,
-)
+from mrflearn.cli.options import COMMANDS, add_command, command_parameters, training_parameters
 from mrflearn.cli.output import remark
 from mrflearn.describe.description import VERBS
 from mrflearn.errors import MrflearnError, MrflearnWarning
@@ -60,12 +52,10 @@ train = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
 app.add_typer(train, name="train")
 for noun, entry in COMMANDS["train"].items():
     add_command(train, noun, entry, training_parameters(noun), "train")
-for name in VERBS:
-    parts = [*shared("model"), *parameters(COMMANDS[name])]
-    add_command(app, name, COMMANDS[name], parts, "ask")
-for name in ("demo", "serve", "infer", "convert", "count"):
-    parts = parameters(COMMANDS[name]) + (generated("lm", COUNTED) if name == "count" else [])
-    add_command(app, name, COMMANDS[name], parts, name)
+for name in (*VERBS, "demo", "serve", "infer", "convert", "count"):
+    add_command(
+        app, name, COMMANDS[name], command_parameters(name), "ask" if name in VERBS else name
+    )
 
 
 def _show_version(wanted: bool) -> None:

@@ -31,19 +31,6 @@ if TYPE_CHECKING:
 COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 TABLE = Path(__file__).with_name("options.json")
 Row = tuple[str, Any, str]  # type, default and help of an argument
-RUNNING = ("device", "n_jobs", "random_state", "dtype")
-OPTIMISATION = (
-    *("algorithm", "max_iterations", "tolerance", "num_memories", "epsilon", "period", "delta"),
-    *("batch_size", "patience", "rounds", "restarts", "start", "calibration_eta"),
-    *("calibration_rate", "calibration_samples", "calibration_candidates"),
-)
-# Arguments that the command line calls by another name than Python.
-NAMES = {
-    "random_state": ("--seed",),
-    "n_jobs": ("--jobs", "-j"),
-    "connected": ("--parts",),
-    "rule": ("--skip-rule",),
-}
 ALL_CORES = ("crf", "graph")  # where --jobs is -1 unless given: threads of a command disturb nobody
 FORMS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
 WORDS = {"int": "whole number", "ints": "whole numbers", "float": "number", "floats": "numbers"}
@@ -147,7 +134,7 @@ def _parameter(name: str, row: Sequence[Any], *, is_argument: bool = False) -> P
     default = False if form is bool else None if usual == "" else form(usual)
     info: Any = typer.Argument(help=text, callback=check)
     if not is_argument:
-        names = more[1].split() if len(more) > 1 else ["--" + name.replace("_", "-")]
+        names = more[1].split() if len(more) > 1 else _names(name)
         limits = zip(("min", "max"), bounds.split(","), strict=False)
         shown: dict[str, Any] = {end: form(limit) for end, limit in limits if limit}
         shown["is_eager"] = kind.startswith("eager")
@@ -159,13 +146,18 @@ def _parameter(name: str, row: Sequence[Any], *, is_argument: bool = False) -> P
 
 
 def shared(*names: str) -> list[Parameter]:
-    """Arguments and options that several commands have."""
-    rows = COMMANDS["shared"]
-    return [_parameter(name, rows[name], is_argument=name == "model") for name in names]
+    """Options that several commands have."""
+    return [_parameter(name, COMMANDS["shared"][name]) for name in names]
+
+
+def command_parameters(name: str) -> list[Parameter]:
+    """The arguments and options of a command that trains nothing."""
+    parts = parameters(COMMANDS[name])
+    return parts + (generated("lm", COUNTED) if name == "count" else [])
 
 
 def parameters(entry: Mapping[str, Any]) -> list[Parameter]:
-    """The arguments and options of a command."""
+    """The arguments and options in an entry."""
     parts = [_parameter(*own, is_argument=True) for own in entry.get("arguments", {}).items()]
     parts += [_parameter(*own) for own in entry.get("options", {}).items()]
     return parts + shared(*entry.get("use", ()))
@@ -290,8 +282,9 @@ def option_name(name: str) -> str:
     return _names(name)[0]
 
 
-def _names(name: str) -> tuple[str, ...]:
-    return NAMES.get(name, ("--" + name.replace("_", "-"),))
+def _names(name: str) -> list[str]:
+    listed: list[str] = COMMANDS["names"].get(name, ["--" + name.replace("_", "-")])
+    return listed
 
 
 def is_choice(forms: Sequence[str]) -> bool:
@@ -312,12 +305,12 @@ def generated(noun: str, only: Iterable[str] = ()) -> list[Parameter]:
         cores = name == "n_jobs" and noun in ALL_CORES
         defaults = {own: -1 if cores else row[1] for own, row in rows.items()}
         text, names, forms = text + _brackets(kinds, defaults), _names(name), kind.split("|")
-        group = "Optimisation" if name in OPTIMISATION else "Model"
-        shown: dict[str, Any] = {"show_default": False}
-        shown["rich_help_panel"] = "Running" if name in RUNNING else group
+        groups: dict[str, list[str]] = COMMANDS["headings"]
+        group = next((own for own, listed in groups.items() if name in listed), "Model")
+        shown: dict[str, Any] = {"show_default": False, "rich_help_panel": group}
         form: Any = bool
         if kind == "bool":
-            names = names if name in NAMES or not default else ("--no-" + names[0][2:],)
+            names = names if name in COMMANDS["names"] or not default else ["--no-" + names[0][2:]]
         elif is_choice(forms):
             form = _choice(name, forms)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -84,25 +85,22 @@ def _refuse_idle(
     job: Job, estimator: str, graph: str, *, sharded: bool, alignment: bool, family: bool
 ) -> None:
     """An error where an option was given that would have no effect, with the reason."""
-    if estimator != "lap":
-        job.refuse("only lap has auxiliary fields; say --estimator lap", "auxiliary")
-    if family:
-        job.refuse("the regularisation of an alignment's field is --l2-couplings", "l1", "l2")
-    else:
-        reason = "only for an alignment on the complete graph by pl"
-        job.refuse(reason, *job.only("alignments"))
-    if not alignment:
-        job.refuse("only for alignments", "molecule", "drop_inserts")
-    if sharded:
-        job.refuse("several files are counted again, and not saved.", "checkpoint")
-        if graph == "learn":
-            job.refuse("edges are found in one file on this machine; name the graph.", "graph")
-    else:
-        job.refuse("one file shows by itself whether values are missing", "missing")
-        if estimator not in ("auto", "lap", "consensus"):
-            job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
-    if graph != "learn":
-        job.refuse("only where edges are found: --graph learn", *job.only("--graph learn"))
+    local = not sharded and estimator not in ("auto", "lap", "consensus")
+    reasons: tuple[tuple[bool, str, Iterable[str]], ...] = (
+        (estimator != "lap", "only lap has auxiliary fields; say --estimator lap", ["auxiliary"]),
+        (family, "the regularisation of an alignment's field is --l2-couplings", ["l1", "l2"]),
+        (not family, "only for an alignment on the complete graph by pl", job.only("alignments")),
+        (not alignment, "only for alignments", ["molecule", "drop_inserts"]),
+        (sharded, "several files are counted again, and not saved.", ["checkpoint"]),
+        (not sharded, "one file shows by itself whether values are missing", ["missing"]),
+        (local, "the work on one file is shared by lap and consensus only", ["n_jobs"]),
+        (graph != "learn", "only where edges are found: --graph learn", job.only("--graph learn")),
+    )
+    for idle, reason, names in reasons:
+        if idle:
+            job.refuse(reason, *names)
+    if sharded and graph == "learn":
+        job.refuse("edges are found in one file on this machine; name the graph.", "graph")
 
 
 def read_rows(

@@ -10,12 +10,14 @@ import typer
 
 import mrflearn
 from mrflearn.cli.train import Job
-from mrflearn.describe.blocks import Percent
+from mrflearn.describe.blocks import answer
+from mrflearn.describe.labellers import TaggerDescription
 from mrflearn.errors import DataError
-from mrflearn.evaluation.tagging import tagging_report
 from mrflearn.features.recipes import Recipe
 from mrflearn.io.graphs import read_graphs
 from mrflearn.io.tag_files import TagSource
+
+RATED = ("accuracy", "accuracy_seen", "accuracy_unseen", "unseen_tokens")
 
 
 def crf(job: Job, file: Path, structure: str | None, **given: Any) -> Any:
@@ -105,10 +107,10 @@ def graph(job: Job, file: Path) -> Any:
 
 def hmm(job: Job, file: Path, validation: Path | None, **given: Any) -> Any:
     """Count a hidden Markov model of tags: trigrams, endings of words; a second for a treebank."""
-    source, words, tags, held_out = _tagged(job, file, validation, **given)
+    source, words, tags = _tagged(job, file, **given)
     model = job.fit(mrflearn.HMMTagger(**job.settings()), words, tags)
     job.facts["order"] = model.order
-    return _rated(job, model, source, held_out)
+    return _rated(job, model, source, validation)
 
 
 def tagger(
@@ -118,29 +120,29 @@ def tagger(
     for name in ("l2", "unlabelled_weight"):
         if isinstance(job.given[name], list) and validation is None:
             job.refuse("to choose one of several, name --validation.", name)
-    source, words, tags, held_out = _tagged(job, file, validation, unlabelled, **given)
+    source, words, tags = _tagged(job, file, unlabelled, **given)
     gaps = any(own is None or None in own for own in tags)
     if not gaps:
         reason = "every word has its tag, so nothing is left to guess; --unlabelled names more text"
         job.refuse(reason, "unlabelled_weight", "rounds")
+    held_out = None if validation is None else source.complete(validation)
     model = mrflearn.JointTagger(**job.settings())
     job.fit(model, words, tags, validation=held_out, **job.saved)
     job.facts["l2"] = model.l2_
     job.facts |= {"unlabelled_weight": model.unlabelled_weight_} if gaps else {}
-    return _rated(job, model, source, held_out)
+    return _rated(job, model, source, validation)
 
 
 def _tagged(
     job: Job,
     file: Path,
-    validation: Path | None,
     unlabelled: Path | None = None,
     *,
     file_format: str | None,
     column_names: str | None,
     tags: str | None,
-) -> tuple[TagSource, list[Any], list[Any], tuple[Any, Any] | None]:
-    """How tags stand in a file, its sentences and tags, and those that are held out."""
+) -> tuple[TagSource, list[Any], list[Any]]:
+    """How tags stand in a file, its sentences, and their tags: None where there are none."""
     source = TagSource.of(file, format=file_format, columns=_names(column_names), column=tags)
     words, known = cast("tuple[list[Any], list[Any]]", source.tagged(file))
     refuse_single_label(known, file, source.column)
@@ -149,20 +151,15 @@ def _tagged(
         known += [None] * len(plain)
     job.facts |= {"column": source.column, "sentences": len(words)}
     job.facts["tokens"] = sum(map(len, words))
-    return source, words, known, None if validation is None else source.complete(validation)
+    return source, words, known
 
 
-def _rated(job: Job, model: Any, source: TagSource, held_out: tuple[Any, Any] | None) -> Any:
+def _rated(job: Job, model: Any, source: TagSource, validation: Path | None) -> Any:
     """A fitted tagger; its accuracy on held-out text is reported."""
     model.source_ = source
-    if held_out is not None:
-        words, truth = held_out
-        known = model.known_words_
-        report = tagging_report(truth, model.predict(words), words=words, known=known)
-        parts = {"": report.tokens, "_seen": report.seen, "_unseen": report.unseen}
-        shares = {f"accuracy{name}": Percent(own.accuracy) for name, own in parts.items() if own}
-        total = 0 if report.unseen is None else report.unseen.total
-        job.facts["validation"] = {**shares, "unseen_tokens": total}
+    if validation is not None:
+        found = answer(TaggerDescription(model).evaluate(validation, 0))
+        job.facts["validation"] = {name: found[name] for name in RATED if name in found}
     return model
 
 

@@ -13,17 +13,8 @@ from mrflearn.describe.blocks import Block, Facts, Note, Picture
 from mrflearn.errors import DataError, SettingsError
 
 # The questions of the command line, and the methods that answer them: those that a class has.
-VERBS = {
-    "tag": "tag",
-    "fill": "fill",
-    "neighbors": "neighbors",
-    "next-word": "next_word",
-    "parse": "parse",
-    "sample": "sample",
-    "score": "score",
-    "evaluate": "evaluate",
-    "inspect": "learned",
-}
+_ASKED = ("tag", "fill", "neighbors", "next-word", "parse", "sample", "score", "evaluate")
+VERBS = {**{verb: verb.replace("-", "_") for verb in _ASKED}, "inspect": "learned"}
 ENTRIES = 15  # of each table of a report
 Answers = Iterator[list[Block]]  # one for each sentence, as they come in
 

@@ -191,8 +191,8 @@ class CompositeDescription(ParserDescription):
 
     def _example(self) -> Sequence[str]:
         (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
-        drawn = sorted(drawn, key=lambda words: UNKNOWN in words)
-        return [*drawn, self.model.vocabulary_.words[-1:]][0]
+        usual: list[Sequence[str]] = sorted(drawn, key=lambda words: UNKNOWN in words)
+        return usual[0] if usual else self.model.vocabulary_.words[-1:]
 
     def _trees(self, words: list[str]) -> list[Block]:
         return [TreeDrawing(*self.model.parse([words]), title="most probable tree")]

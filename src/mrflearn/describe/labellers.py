@@ -162,7 +162,12 @@ class Labeller(Description):
         return truth, found, words
 
     def evaluate(
-        self, file: Path, n: int, train: Path | None, scheme: Scheme | None, calibration: bool
+        self,
+        file: Path,
+        n: int,
+        train: Path | None = None,
+        scheme: Scheme | None = None,
+        calibration: bool = False,
     ) -> list[Block]:
         """Accuracy on all words and on those unseen in training, chunk scores as conlleval's."""
         self.scheme, known = scheme, getattr(self.model, "known_words_", None)
@@ -342,11 +347,9 @@ class TaggerDescription(Labeller):
             *_matrix([*tags, "<S>"], [(a, c, p) for a, c, _, p in steps], "probability", caption),
         ]
 
-    def evaluate(
-        self, file: Path, n: int, train: Path | None, scheme: Scheme | None, calibration: bool
-    ) -> list[Block]:
+    def evaluate(self, file: Path, n: int, calibration: bool = False) -> list[Block]:  # type: ignore[override]
         """The same; tags that were never seen in training are reported."""
-        found = super().evaluate(file, n, train, scheme, calibration)
+        found = super().evaluate(file, n, calibration=calibration)
         confused, classes = answer(found)["confusion"], set(self.model.classes_)
         rows = zip(confused["labels"], map(sum, confused["counts"]), strict=True)
         odd = {tag: count for tag, count in rows if count and tag not in classes}
