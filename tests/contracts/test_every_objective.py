@@ -107,7 +107,7 @@ def test_gradients_are_slopes(estimator: Criterion, found: Labelled) -> None:
 @settings(max_examples=6)
 @given(labelled_fields(most=3))
 def test_gradients_of_optimised_shares_are_slopes(found: Labelled) -> None:
-    field = with_shares(found.field, "optimised")
+    field = with_shares(found.field)
     principle = Principle("pw-reweighted", shares="optimised")
     call = answers(field_objective(field, found.batch, principle, Threads(1)))
     count = len(field.templates)
@@ -125,7 +125,7 @@ def test_gradients_of_optimised_shares_are_slopes(found: Labelled) -> None:
 def test_examples_without_variables_add_nothing(principle: Principle) -> None:
     empty = (0, dict.fromkeys(RING[1], ()))
     found = labelled(3, [RING, empty, RING, empty])
-    field = with_shares(found.field, principle.shares)
+    field = with_shares(found.field) if principle.shares == "optimised" else found.field
     vector = torch.cat([found.vector, torch.zeros(0 if field.shares is None else 2)])
     full = found.batch.examples(torch.tensor([0, 2]))
     batches = (found.batch, full)

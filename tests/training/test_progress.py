@@ -12,9 +12,7 @@ from mrflearn.training import outcome as progress
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import (
     EarlyStopping,
-    LineReport,
-    Live,
-    Pace,
+    Reporter,
     Row,
     StopRule,
     Verdict,
@@ -45,15 +43,14 @@ def test_lines_go_to_standard_error_alone(capfd, monkeypatch):
     assert lines[-1].startswith("the limit of 6 iterations is reached. value ")
 
 
-def test_lines_are_seconds_apart():
-    stream = io.StringIO()
-    lines = LineReport(stream, Pace(StopRule(10)))
+def test_lines_are_seconds_apart(capsys):
+    lines = Reporter(StopRule(10))
     for i in range(10):
         lines.show(Row(i, 1.0, 1.0, 1.0, i, float(i)))
-    assert stream.getvalue() == ""
+    assert capsys.readouterr().err == ""
     lines.last -= 5.1
     lines.show(Row(10, 1.0, 1.0, 1.0, 10, 10.0))
-    assert stream.getvalue().count("\n") == 1
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 class Terminal(io.StringIO):
@@ -73,23 +70,23 @@ def test_a_terminal_gets_a_live_line(capsys, monkeypatch):
 
 
 def test_the_pace_counts_this_run_alone():
-    pace = Pace(StopRule(100))
-    assert pace.of(Row(40, 1.0, 1.0, 1.0, 50, 1000.0)) == "first iteration"
+    report = Reporter(StopRule(100))
+    assert report.pace(Row(40, 1.0, 1.0, 1.0, 50, 1000.0)) == "first iteration"
     # 10 iterations and 20 evaluations in 5 seconds; 50 iterations to go.
-    text = pace.of(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
+    text = report.pace(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
     assert "4 evaluations/s" in text
     assert "25.0 s left" in text
 
 
 @pytest.mark.parametrize("limit", [{"max_seconds": 1006.0}, {"max_evaluations": 74}])
 def test_the_nearest_limit_tells_the_time_left(limit):
-    pace = Pace(StopRule(100, **limit), Row(40, 1.0, 1.0, 1.0, 50, 1000.0))
-    assert "1.0 s left" in pace.of(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
+    report = Reporter(StopRule(100, **limit), first=Row(40, 1.0, 1.0, 1.0, 50, 1000.0))
+    assert "1.0 s left" in report.pace(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
 
 
 def test_a_limit_that_is_never_reached_tells_nothing():
-    pace = Pace(StopRule(1_000_000_000), Row(40, 1.0, 1.0, 1.0, 50, 1000.0))
-    text = pace.of(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
+    report = Reporter(StopRule(1_000_000_000), first=Row(40, 1.0, 1.0, 1.0, 50, 1000.0))
+    text = report.pace(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
     assert "4 evaluations/s" in text
     assert "left" not in text
 
@@ -100,7 +97,7 @@ def test_the_bar_keeps_its_width_on_a_narrow_terminal(most, count):
 
     console = Console(file=io.StringIO(), width=80)
     bar = progress.live_bar(console)
-    live = Live(bar, Pace(StopRule(most), Row(0, 1.0, 1.0, 1.0, 0, 0.0)))
+    live = Reporter(StopRule(most), bar, Row(0, 1.0, 1.0, 1.0, 0, 0.0))
     live.show(Row(1234, 15476.672, 4271.0, 1.0, 1300, 600.0))
     with console.capture() as shown:
         console.print(bar.get_renderable())

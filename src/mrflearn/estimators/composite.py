@@ -31,7 +31,8 @@ from mrflearn.models.composite_lm import (
 )
 from mrflearn.models.ngram import NgramLevel, NgramModel, bucket_count
 from mrflearn.models.storage import figure, texts
-from mrflearn.training.checkpoint import Checkpoint, checkpoint_of, under
+from mrflearn.objectives.base import under
+from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
 from mrflearn.training.composite import CompositeFit, CompositeSettings, fit_composite, rows_of
 from mrflearn.training.composite_start import GrammarLike, choose_grammar
 from mrflearn.training.em import EM

@@ -55,7 +55,6 @@ from mrflearn.objectives.field_objectives import (
     field_objective,
     natural_pieces,
 )
-from mrflearn.objectives.likelihood import FieldLikelihood
 from mrflearn.objectives.problem import Penalty
 from mrflearn.objectives.reweighted import Shares, with_shares
 from mrflearn.training.checkpoint import Checkpoint
@@ -153,7 +152,8 @@ class LogLinearLabeller(Estimator):
         self._check_algorithm(principle.estimator)
         if tie is not None and principle.shares == "optimised":
             raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
-        start = with_shares(start, principle.shares)
+        if principle.shares == "optimised":
+            start = with_shares(start)
         with Threads(count_cores(self.n_jobs)) as threads:
 
             def objective(begin: LogLinearField) -> Objective[LogLinearField]:
@@ -185,7 +185,7 @@ class LogLinearLabeller(Estimator):
                 seed=self.random_state,
                 in_double=in_double if self.algorithm == "lbfgs" else None,
             )
-        if isinstance(whole, FieldLikelihood | Distributed) and not whole.converged:
+        if not whole.converged:
             return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
         return outcome
 

@@ -145,6 +145,11 @@ class Objective(ABC, Generic[M]):
         """Whether the value may leap from one branch of solutions to another."""
         return False
 
+    @property
+    def converged(self) -> bool:
+        """Whether every inference of the last evaluation converged."""
+        return True
+
     def commit(self) -> None:
         """Keep the warm start of the last evaluation: its vector was accepted."""
 
@@ -188,16 +193,11 @@ class Sum(Objective[M]):
             member.commit()
 
     def state(self) -> dict[str, Tensor]:
-        return {
-            f"{k}.{name}": value
-            for k, member in enumerate(self.members)
-            for name, value in member.state().items()
-        }
+        return numbered([member.state() for member in self.members])
 
     def restore(self, state: dict[str, Tensor]) -> None:
         for k, member in enumerate(self.members):
-            own = {n.removeprefix(f"{k}."): v for n, v in state.items() if n.startswith(f"{k}.")}
-            member.restore(own)
+            member.restore(under(f"{k}.", state))
 
 
 @final
@@ -307,3 +307,13 @@ def total(evaluations: Sequence[Evaluation]) -> Evaluation:
         value, noise = value + own.value, noise + own.noise
         gradient.add_(own.gradient)
     return Evaluation(value, gradient, noise)
+
+
+def numbered(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The tensors of several states, each under its number and name."""
+    return {f"{k}.{name}": own for k, held in enumerate(states) for name, own in held.items()}
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names start so, under the rest of their names."""
+    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}

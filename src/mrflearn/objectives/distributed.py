@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 from uuid import uuid4
 
 import torch
@@ -15,9 +15,8 @@ from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.objectives.base import Evaluation, Objective, total
+from mrflearn.objectives.base import Evaluation, Objective, numbered, total, under
 from mrflearn.objectives.field_objectives import Principle, field_objective
-from mrflearn.objectives.likelihood import FieldLikelihood
 
 State = dict[str, Tensor]
 
@@ -34,6 +33,7 @@ class _Partition(NamedTuple):
     share: tuple[LogLinearField, FieldBatch, Principle] | None
 
 
+_Answer: TypeAlias = tuple[Evaluation, bool, State] | None
 _COMPILED: dict[tuple[str, int], Objective[LogLinearField]] = {}  # of this worker
 
 
@@ -47,7 +47,7 @@ class _Evaluate:
 
     vector: Float[Tensor, " p"]
 
-    def __call__(self, partition: _Partition) -> tuple[Evaluation, bool, State] | None:
+    def __call__(self, partition: _Partition) -> _Answer:
         place, share = (partition.training, partition.number), partition.share
         if place not in _COMPILED:
             if share is None:
@@ -59,8 +59,8 @@ class _Evaluate:
         objective.restore(partition.start)
         found = objective(self.vector)
         objective.commit()
-        converged = not isinstance(objective, FieldLikelihood) or objective.converged
-        return replace(found, gradient=found.gradient.double()), converged, objective.state()
+        doubled = replace(found, gradient=found.gradient.double())
+        return doubled, objective.converged, objective.state()
 
 
 @final
@@ -79,38 +79,35 @@ class Distributed(Objective[LogLinearField]):
     executor: Executor
     training: str = field(default_factory=lambda: uuid4().hex)
     sent: bool = False
-    converged: bool = True  # whether every inference of the last evaluation converged
-    starts: dict[int, State] = field(default_factory=dict)
-    latest: dict[int, State] = field(default_factory=dict)
+    converged: bool = True
+
+    def __post_init__(self) -> None:
+        self.restore({})
 
     @torch.no_grad()
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over all partitions."""
-        task, everyone = _Evaluate(vector), range(len(self.batches))
-        answers = list(
-            self.executor.map(task, self._partitions(everyone, with_share=not self.sent))
-        )
-        lost = [k for k in everyone if answers[k] is None]
-        if lost:
-            again = self.executor.map(task, self._partitions(lost, with_share=True))
-            for k, own in zip(lost, again, strict=True):
-                answers[k] = own
-        found = [own for own in answers if own is not None]
-        self.sent, self.converged = True, all(converged for _, converged, _ in found)
-        self.latest = {k: state for k, (_, _, state) in enumerate(found)}
-        whole = total([own for own, _, _ in found])
-        return replace(whole, gradient=whole.gradient.to(vector.dtype))
+        answers = self._ask(vector, range(len(self.batches)), with_share=not self.sent)
+        lost = [k for k, own in answers.items() if own is None]
+        answers |= self._ask(vector, lost, with_share=True) if lost else {}
+        found, converged, self.latest = zip(*filter(None, answers.values()), strict=True)
+        self.sent, self.converged = True, all(converged)
+        summed = total(found)
+        return replace(summed, gradient=summed.gradient.to(vector.dtype))
 
-    def _partitions(self, numbers: Iterable[int], *, with_share: bool) -> list[_Partition]:
-        return [
+    def _ask(
+        self, vector: Tensor, numbers: Sequence[int], *, with_share: bool
+    ) -> dict[int, _Answer]:
+        partitions = [
             _Partition(
                 self.training,
                 k,
-                self.starts.get(k, {}),
+                self.starts[k],
                 (self.model, self.batches[k], self.principle) if with_share else None,
             )
             for k in numbers
         ]
+        return dict(zip(numbers, self.executor.map(_Evaluate(vector), partitions), strict=True))
 
     @property
     def branches(self) -> bool:
@@ -123,12 +120,9 @@ class Distributed(Objective[LogLinearField]):
 
     def state(self) -> State:
         """The messages that evaluations start from."""
-        return {f"{k}.{name}": own for k, held in self.starts.items() for name, own in held.items()}
+        return numbered(self.starts)
 
     def restore(self, state: State) -> None:
         """Take over what `state` gave."""
-        self.starts = {}
-        for name, own in state.items():
-            number, _, rest = name.partition(".")
-            self.starts.setdefault(int(number), {})[rest] = own
-        self.latest = self.starts
+        own = tuple(under(f"{k}.", state) for k in range(len(self.batches)))
+        self.starts = self.latest = own

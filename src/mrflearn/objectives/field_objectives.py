@@ -52,25 +52,21 @@ class Principle:
     bp: BeliefPropagation = LOOPY_IN_TRAINING
 
     def __post_init__(self) -> None:
-        known = get_args(Criterion)
+        known, named = get_args(Criterion), isinstance(self.pieces, str)
         if self.estimator not in known:
             raise SettingsError(f"estimator '{self.estimator}' is not one of {', '.join(known)}.")
-        if isinstance(self.pieces, str) and self.pieces not in NAMED_PIECES:
+        if named and self.pieces not in NAMED_PIECES:
             raise SettingsError(
                 f"pieces '{self.pieces}' are not 'factors', 'edges' or lists of kinds of factors."
             )
-        if self.pieces == "edges" and self.estimator not in ("pw", "pwpl"):
-            raise SettingsError(
-                f"pieces='edges' are for estimator='pw' and 'pwpl', not '{self.estimator}'."
-            )
-        if not isinstance(self.pieces, str) and self.estimator != "pw":
-            raise SettingsError(
-                f"pieces of several factors are for estimator='pw', not '{self.estimator}'."
-            )
-        if self.shares != "uniform" and self.estimator != "pw-reweighted":
-            raise SettingsError(
-                f"shares are for estimator='pw-reweighted', not '{self.estimator}'."
-            )
+        for given, what, estimators in (
+            (self.pieces == "edges", "pieces='edges'", ("pw", "pwpl")),
+            (not named, "pieces of several factors", ("pw",)),
+            (self.shares != "uniform", "shares", ("pw-reweighted",)),
+        ):
+            if given and self.estimator not in estimators:
+                takers = " and ".join(f"'{own}'" for own in estimators)
+                raise SettingsError(f"{what} are for estimator={takers}, not '{self.estimator}'.")
 
 
 def natural_pieces(estimator: Criterion) -> Pieces:
@@ -88,15 +84,17 @@ def field_objective(
             return ChainObjective(model, make_shards(model, batch, threads.count), threads, loss)
         batch = batch.as_graph()
     model.check(batch)
-    if principle.estimator == "ml":
-        inference, reason = choose(batch.graph)
-        if reason is not None:
-            raise InferenceError(reason)
-        return FieldLikelihood(model, batch, inference, threads)
     if principle.estimator == "bp":
         return FieldLikelihood(model, batch, principle.bp, threads)
     if not isinstance(principle.pieces, str):
-        return _in_pieces(model, batch, principle, threads)
+        batch = split_batch(batch, named_pieces(batch, principle.pieces))
+    if principle.estimator == "ml" or not isinstance(principle.pieces, str):
+        inference, reason = choose(batch.graph)
+        if reason is not None and principle.estimator == "ml":
+            raise InferenceError(reason)
+        if reason is not None:
+            raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
+        return FieldLikelihood(model, batch, inference, threads)
     if principle.estimator == "pw-reweighted":
         return ReweightedLikelihood.of(model, batch, principle.shares)
     problems = find_problems(batch, principle.estimator, with_ends=principle.pieces == "edges")
@@ -114,17 +112,6 @@ def _packed_loss(model: LogLinearField, batch: ChainBatch, principle: Principle)
     if principle.pieces == "edges" and model.plans.shared_table and not len(batch.labels.uncertain):
         return piecewise if principle.estimator == "pw" else piecewise_pseudolikelihood
     return None
-
-
-def _in_pieces(
-    model: LogLinearField, batch: FieldBatch, principle: Principle, threads: Threads
-) -> Objective[LogLinearField]:
-    assert not isinstance(principle.pieces, str)  # noqa: S101 - the caller made sure
-    split = split_batch(batch, named_pieces(batch, principle.pieces))
-    inference, reason = choose(split.graph)
-    if reason is not None:
-        raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
-    return FieldLikelihood(model, split, inference, threads)
 
 
 def local_objective(

@@ -15,7 +15,7 @@ Letters in shapes: p: all weights of a model; c: examples; v: variables.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, final
 
@@ -31,7 +31,7 @@ from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.messages import is_forest
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.incidence import FeatureIncidence, whole_incidence
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import NUMBERS_IN_TABLES, LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective
 
 # Of a field whose potentials do not depend on the data.
@@ -69,8 +69,7 @@ class Likelihood:
 # both signs: in float32 what is left of them is off by more than the last falls of the value in
 # training, and a line search gets stuck.
 INFERENCE = torch.float64
-NUMBERS_IN_TABLES = 2**22  # entries of the tables of one part
-# Messages of a part are passed until those of all its examples rest: in small parts, few wait.
+# Messages of a part are passed until those of all its examples converge: in small parts few wait.
 NUMBERS_UNDER_MESSAGES = 2**17
 
 
@@ -92,7 +91,7 @@ class _Part:
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class FieldLikelihood(Objective[LogLinearField]):
     """-log p(y | x) as a function of the flat vector of weights."""
 
@@ -100,15 +99,13 @@ class FieldLikelihood(Objective[LogLinearField]):
     batch: FieldBatch
     inference: Inference
     threads: Threads
-    blocks: list[_Part] = field(init=False)
 
     def __post_init__(self) -> None:
         self.model.check(self.batch)
-        object.__setattr__(self, "blocks", list(self._cut()))
+        self.blocks = list(self._cut())
 
     @property
     def converged(self) -> bool:
-        """Whether every inference of the last evaluation came to rest."""
         return all(part.converged for part in self.blocks)
 
     @cached_property
@@ -146,28 +143,22 @@ class FieldLikelihood(Objective[LogLinearField]):
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the examples."""
-        value = -torch.dot(self.observed, vector.double())
-        gradient = -self.observed
-        for more, slope in self.threads.map(lambda part: self._solve(vector, part), self.blocks):
-            value = value + more
-            gradient = gradient + slope
+        value, gradient = -torch.dot(self.observed, vector.double()), -self.observed
+        for more, own in self.threads.map(lambda part: self._solve(vector, part), self.blocks):
+            value, gradient = value + more, gradient + own
         return Evaluation(value, gradient.to(vector.dtype))
 
     def _solve(self, vector: Float[Tensor, " p"], part: _Part) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().to(INFERENCE).requires_grad_(True)
         with torch.enable_grad():
             model = self.model.with_parameters(self.layout.unflatten(leaf))
-            total = self._log_partition(part.potentials(model), part).double()
-            if part.batch.weight is not None:
-                total = total * part.batch.weight
-            value = -total.sum() if part.restricted else total.sum()
-            slope = torch.autograd.grad(value, leaf)[0]
-        return value.detach(), slope.double()
-
-    def _log_partition(self, potentials: Potentials, part: _Part) -> Float[Tensor, " c"]:
-        beliefs = self.inference(potentials, part.warm)
-        part.latest, part.converged = beliefs.warm, beliefs.converged
-        return beliefs.log_partition
+            beliefs = self.inference(part.potentials(model), part.warm)
+            part.latest, part.converged = beliefs.warm, beliefs.converged
+            weight = 1.0 if part.batch.weight is None else part.batch.weight
+            value = (beliefs.log_partition.double() * weight).sum()
+            value = -value if part.restricted else value
+            gradient = torch.autograd.grad(value, leaf)[0]
+        return value.detach(), gradient.double()
 
     def _cut(self) -> Iterator[_Part]:
         uncertain = _uncertain(self.batch)
@@ -179,15 +170,10 @@ class FieldLikelihood(Objective[LogLinearField]):
                 for plan, features in zip(self.model.plans.whole, own.features, strict=True)
             )
             yield _Part(own, incidences, restricted=False)
-            if bool(uncertain[first:end].any()):
-                yield _Part(self._only_uncertain(own, uncertain[first:end]), incidences, True)
-
-    @staticmethod
-    def _only_uncertain(own: FieldBatch, uncertain: Bool[Tensor, " c"]) -> FieldBatch:
-        """The same examples, of which those with known labels count 0 times."""
-        weight = torch.ones(len(uncertain), dtype=torch.float64)
-        weight = weight if own.weight is None else own.weight.double()
-        return replace(own, weight=weight * uncertain)
+            unsure = uncertain[first:end]
+            if bool(unsure.any()):  # the examples with known labels count 0 times then
+                weight = unsure.double() if own.weight is None else own.weight.double() * unsure
+                yield _Part(replace(own, weight=weight), incidences, restricted=True)
 
 
 def _uncertain(batch: FieldBatch) -> Bool[Tensor, " c"]:

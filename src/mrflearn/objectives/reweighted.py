@@ -134,9 +134,6 @@ def _log_shares(model: LogLinearField, shares: Shares) -> Float[Tensor, " t"]:
     return torch.tensor([shares[name] for name in names], dtype=torch.float64).log()
 
 
-def with_shares(model: LogLinearField, shares: Shares) -> LogLinearField:
-    """The model as training needs it: with equal shares to start from where they are optimised."""
-    if shares != "optimised":
-        return model
-    zeros = torch.zeros(len(model.templates), dtype=model.dtype)
-    return replace(model, shares=zeros)
+def with_shares(model: LogLinearField) -> LogLinearField:
+    """The model as shares are learned with it: equal ones to start from."""
+    return replace(model, shares=torch.zeros(len(model.templates), dtype=model.dtype))

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from mrflearn.errors import StorageError, TrainingError
 from mrflearn.io.files import PathLike, write_binary
+from mrflearn.objectives.base import under
 
 FORMAT, VERSION = "mrflearn training checkpoint", 1
 KINDS = {torch.float32: "F32", torch.float64: "F64"}
@@ -134,11 +135,6 @@ def _fields(state: Any) -> dict[str, Any]:
     if isinstance(state, dict):
         return state
     return {own.name: getattr(state, own.name) for own in fields(state) if own.init}
-
-
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names start so, under the rest of their names."""
-    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
 
 
 def write_checkpoint(

@@ -44,6 +44,7 @@ from mrflearn.models.composite_lm import (
 )
 from mrflearn.models.ngram import NgramLevel
 from mrflearn.models.topics import PLSA, best_strength
+from mrflearn.objectives.base import under
 from mrflearn.objectives.expected_counts import (
     Expected,
     RulePrior,
@@ -51,7 +52,7 @@ from mrflearn.objectives.expected_counts import (
     expect,
     maximise,
 )
-from mrflearn.training.checkpoint import Checkpoint, under
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_start import (
     GrammarChoice,
     GrammarStart,

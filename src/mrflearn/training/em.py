@@ -15,8 +15,9 @@ from typing import Any, TypeAlias, final
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
+from mrflearn.objectives.base import under
 from mrflearn.objectives.problem import Meter
-from mrflearn.training.checkpoint import Checkpoint, under
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.loop import Plan, train
 from mrflearn.training.outcome import Outcome, StopRule, Verdict
 

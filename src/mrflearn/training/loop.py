@@ -21,7 +21,7 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.io.files import PathLike
-from mrflearn.objectives.base import Objective
+from mrflearn.objectives.base import Objective, under
 from mrflearn.objectives.problem import Meter, Penalty, Problem, Scaling
 from mrflearn.training.checkpoint import (
     Checkpoint,
@@ -30,7 +30,6 @@ from mrflearn.training.checkpoint import (
     read_checkpoint,
     settings_of,
     tensors_of,
-    under,
     write_checkpoint,
 )
 from mrflearn.training.outcome import (
@@ -200,7 +199,7 @@ class _Training(Generic[M]):
 
     plan: Plan[M]
     callbacks: Sequence[Callback | Watch]
-    reporter: Reporter
+    reporter: Reporter | None
     interrupt: Interrupt
     checkpoint: Checkpoint | None
     history: list[Row] = field(default_factory=list)
@@ -252,7 +251,9 @@ class _Training(Generic[M]):
         finally:
             meter.before = before
         self.save()
-        self.reporter.finish(self.reported(self.history[-1]) if self.history else None, verdict)
+        if self.reporter is not None:
+            last = self.reported(self.history[-1]) if self.history else None
+            self.reporter.finish(last, verdict)
         return verdict
 
     def arrive(self) -> Verdict | None:
@@ -303,7 +304,8 @@ class _Training(Generic[M]):
                 reasons = [reason for item in self.callbacks if (reason := item(step))]
         scores = [watch.score for watch in self.watches if watch.score is not None]
         self.history.append(row._replace(validation=scores[0] if scores else None))
-        self.reporter.show(self.reported(self.history[-1]))
+        if self.reporter is not None:
+            self.reporter.show(self.reported(self.history[-1]))
         return Verdict("callback", f"stopped by a callback: {reasons[0]}") if reasons else None
 
     def outcome(self, verdict: Verdict) -> Outcome[M]:

@@ -17,8 +17,6 @@ from typing import (
     Generic,
     Literal,
     NamedTuple,
-    Protocol,
-    TextIO,
     TypeVar,
     final,
     get_args,
@@ -309,24 +307,37 @@ MANY_ITERATIONS = 1_000_000  # a limit from here on is none: no bar is filled up
 BAR_WIDTH = 10
 
 
-class Reporter(Protocol):
-    """What is told to the user while training runs."""
-
-    def show(self, row: Row) -> None: ...
-
-    def finish(self, row: Row | None, verdict: Verdict) -> None: ...
-
-
 @final
 @dataclass
-class Pace:
-    """How fast this run goes and how long it may still take; earlier runs do not count."""
+class Reporter:
+    """A live line on a terminal (`bar`), else a plain one every few seconds; and one at the end."""
 
     rule: StopRule
-    first: Row | None = None
+    bar: Progress | None = None
+    first: Row | None = None  # of this run: earlier ones do not count for its pace
+    last: float = field(default_factory=time.monotonic)
 
-    def of(self, row: Row) -> str:
-        """The time left at most, where a limit is near enough to tell, and evaluations a second."""
+    def __post_init__(self) -> None:
+        most = self.rule.max_iterations if self.rule.max_iterations < MANY_ITERATIONS else None
+        self.task = None if self.bar is None else self.bar.add_task("training", total=most)
+
+    def show(self, row: Row) -> None:
+        text = f"{describe(row)}, {self.pace(row)}"
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, completed=row.iteration, description=text)
+        elif time.monotonic() - self.last >= SECONDS_BETWEEN_LINES:
+            self.last = time.monotonic()
+            sys.stderr.write(f"iteration {row.iteration}: {text}\n")
+
+    def finish(self, row: Row | None, verdict: Verdict) -> None:
+        if self.bar is not None and self.task is not None:
+            self.bar.remove_task(self.task)
+            self.bar.console.print(summary(row, verdict), highlight=False, markup=False)
+        else:
+            sys.stderr.write(f"{summary(row, verdict)}\n")
+
+    def pace(self, row: Row) -> str:
+        """The time left at most, where a limit is near enough to say, and evaluations a second."""
         self.first = self.first or row
         seconds = row.seconds - self.first.seconds
         iterations = row.iteration - self.first.iteration
@@ -343,72 +354,16 @@ class Pace:
         return f"at most {clock(left)} left, {rate}" if left <= LONGEST_ESTIMATE else rate
 
 
-@final
-class Silent:
-    """Says nothing."""
-
-    def show(self, row: Row) -> None: ...
-
-    def finish(self, row: Row | None, verdict: Verdict) -> None: ...
-
-
-@final
-@dataclass
-class LineReport:
-    """A plain line every few seconds, and one at the end."""
-
-    stream: TextIO
-    pace: Pace
-    last: float = field(default_factory=time.monotonic)
-
-    def show(self, row: Row) -> None:
-        pace = self.pace.of(row)
-        now = time.monotonic()
-        if now - self.last >= SECONDS_BETWEEN_LINES:
-            self.last = now
-            self._write(f"iteration {row.iteration}: {describe(row)}, {pace}")
-
-    def finish(self, row: Row | None, verdict: Verdict) -> None:
-        self._write(summary(row, verdict))
-
-    def _write(self, text: str) -> None:
-        self.stream.write(text + "\n")
-        self.stream.flush()
-
-
-@final
-@dataclass
-class Live:
-    """One line that changes in place."""
-
-    bar: Progress
-    pace: Pace
-
-    def __post_init__(self) -> None:
-        most = self.pace.rule.max_iterations
-        self.task = self.bar.add_task("training", total=most if most < MANY_ITERATIONS else None)
-
-    def show(self, row: Row) -> None:
-        text = f"{describe(row)}, {self.pace.of(row)}"
-        self.bar.update(self.task, completed=row.iteration, description=text)
-
-    def finish(self, row: Row | None, verdict: Verdict) -> None:
-        self.bar.remove_task(self.task)
-        self.bar.console.print(summary(row, verdict), highlight=False, markup=False)
-
-
 @contextmanager
-def reporting(wanted: bool, rule: StopRule) -> Iterator[Reporter]:
-    """The reporter that suits standard error, or a silent one."""
-    if not wanted:
-        yield Silent()
-    elif not sys.stderr.isatty():
-        yield LineReport(sys.stderr, Pace(rule))
-    else:
-        from rich.console import Console
+def reporting(wanted: bool, rule: StopRule) -> Iterator[Reporter | None]:
+    """The reporter that suits standard error; None where none is wanted."""
+    if not wanted or not sys.stderr.isatty():
+        yield Reporter(rule) if wanted else None
+        return
+    from rich.console import Console
 
-        with live_bar(Console(stderr=True)) as bar:
-            yield Live(bar, Pace(rule))
+    with live_bar(Console(stderr=True)) as bar:
+        yield Reporter(rule, bar)
 
 
 def live_bar(console: Console) -> Progress:
