@@ -18,9 +18,9 @@ from mrflearn.estimators.crf_training import LogLinearLabeller
 from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.resources import one_thread
 from mrflearn.features.features import (
+    UNKNOWN,
     CompiledFeatures,
     Numbering,
-    UNKNOWN,
     compile_features,
     compile_labels,
 )

@@ -27,10 +27,10 @@ from mrflearn.estimators.crfsuite import Tagger, TrainingLog
 from mrflearn.estimators.labelling import HeldOut, pair_of
 from mrflearn.execution.resources import choose_device, choose_dtype, count_cores
 from mrflearn.features.features import (
+    UNKNOWN,
     CompiledFeatures,
     CompiledLabels,
     Numbering,
-    UNKNOWN,
     compile_features,
     compile_labels,
     sequence_weights,

@@ -28,10 +28,10 @@ from torch import Tensor
 
 from mrflearn.errors import GraphError
 from mrflearn.features.features import (
+    UNKNOWN,
     CompiledFeatures,
     CompiledLabels,
     Numbering,
-    UNKNOWN,
     attributes_of,
 )
 from mrflearn.features.index import FactorTemplate, constant, neighbours, weighted_pairs, with_bias
