@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from measure import from_plain
+from results import Rows
 
-from mrflearn.evaluation.rows import Rows
 from mrflearn.plots.figure import COLOURS, panels, save
 from mrflearn.plots.labels import draw_reliability
 

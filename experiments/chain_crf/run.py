@@ -12,12 +12,13 @@ import os
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+
 from measure import calibration, score
 from points import Point
 from report import write_report
+from results import Rows
 from tasks import TASKS
-
-from mrflearn.evaluation.rows import Rows
 
 CURVES = {"chunks": (250, 500, 1000, 2000, 4000), "wsj-random": (100, 300, 1000)}
 MEASURES = {"score": score, "curve": score, "calibration": calibration}

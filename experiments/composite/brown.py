@@ -9,16 +9,19 @@ Rows go to OUTPUT/brown-MODEL.jsonl, checkpoints beside them: a run that was sto
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+
 import torch
+from results import Rows
 from run import PARTS
 from texts import Text, brown, treebank
 
 from mrflearn import CompositeLanguageModel
-from mrflearn.evaluation.rows import Rows
 
 TREES, TOPICS = 3914, 50
 SETTINGS = ("model", "horizontal", "iterations", "rounds", "documents")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mrflearn.evaluation.rows import Rows
+from results import Rows
+
 from mrflearn.plots.figure import save
 from mrflearn.plots.text import em_curve, perplexity_bars, topic_bars
 from mrflearn.training.outcome import Row

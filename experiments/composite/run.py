@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+
 import numpy as np
 from interpolation import best_weights, token_probabilities
 from report import write_report
+from results import Rows
 from texts import Text, brown, built_in, treebank
 
 from mrflearn import CompositeLanguageModel, NgramLanguageModel
-from mrflearn.evaluation.rows import Rows
 
 PARTS = {
     "trigram": (True, False, False),

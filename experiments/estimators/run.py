@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+
 import numpy as np
 from report import write_report
+from results import Rows
 
-from mrflearn.evaluation.rows import Rows
 from mrflearn.graph.builders import graph_from_text
 from mrflearn.graph.gauges import random_ising
 from mrflearn.inference.sampling import Drawing

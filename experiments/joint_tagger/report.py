@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from points import Point
+from results import Rows
 from systems import JOINT, name
 from tasks import TASKS
 
-from mrflearn.evaluation.rows import Rows
 from mrflearn.plots.curves import Curve, Panel, draw_panels
 from mrflearn.plots.figure import save
 

@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+
 from points import Point
 from report import write_report
+from results import Rows
 from systems import Fitted, fit, joint_systems
 from tasks import TASKS, Parts, Sentence
 
-from mrflearn.evaluation.rows import Rows
 from mrflearn.evaluation.tagging import tagging_report
 
 SHARES = (0.01, 0.05, 0.2, 1.0)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mrflearn.evaluation import rows
-from mrflearn.evaluation.rows import Row
+import results
+from results import Row
 
 
-class Rows(rows.Rows):
+class Rows(results.Rows):
     """Each row holds its point (what was asked), its figures, and where they come from."""
 
     @property

@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+
 import best_bound
 import figure5
 import figure6

@@ -17,7 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from mrflearn.evaluation.rows import Rows
+sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+
+from results import Rows
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "results-guide"

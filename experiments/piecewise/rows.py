@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mrflearn.evaluation import rows
-from mrflearn.evaluation.rows import Row
+import results
+from results import Row
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Point:
     held_out: bool = False  # the last fifth of the training sentences is the test set
 
 
-class Rows(rows.Rows):
+class Rows(results.Rows):
     """The file of results; rows of older runs lack settings that had one value then."""
 
     def done(self) -> set[Point]:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+
 import strengths
 from measure import measure
 from rows import Point, Rows

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mrflearn.evaluation.rows import Rows
+from results import Rows
+
 from mrflearn.plots.curves import Curve, Panel, draw_panels
 from mrflearn.plots.figure import save
 

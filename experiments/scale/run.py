@@ -21,11 +21,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+
 import torch
 from report import write_report
+from results import Rows
 
 from mrflearn.datasets.docstrings import docstring_sentences
-from mrflearn.evaluation.rows import Rows
 from mrflearn.features.counting import count_text
 from mrflearn.io.corpus import Vocabulary, count_words
 from mrflearn.kernels.low_rank import star_logsumexp

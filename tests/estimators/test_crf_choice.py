@@ -11,9 +11,8 @@ from mrflearn import CRF, FactorialCRF, GraphCRF, SkipChainCRF, edge
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import crf_training
 from mrflearn.estimators.crf_training import choose_for_chains
-from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.index import chain_templates
-from mrflearn.features.labels import compile_labels
 from mrflearn.models.loglinear import FieldPlans
 from support.command import run
 

@@ -9,9 +9,8 @@ import torch
 from mrflearn import CRF, edge
 from mrflearn.errors import MrflearnError, SettingsError
 from mrflearn.execution.resources import Threads
-from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.index import chain_templates
-from mrflearn.features.labels import compile_labels
 from mrflearn.models.loglinear import ChainBatch, LogLinearField
 from mrflearn.objectives.base import Layout, Objective
 from mrflearn.objectives.chain_likelihood import ChainObjective

@@ -49,7 +49,7 @@ print(*(f"{p.estimator}:{p.draw}:{p.c2}" for p in strengths.finals(rows, "tags")
 
 
 def test_priors_are_chosen_on_held_out_sentences_alone(tmp_path: Path) -> None:
-    folders = [str(ROOT / "src"), str(ROOT / "experiments" / "piecewise")]
+    folders = [str(ROOT / part) for part in ("src", "experiments", "experiments/piecewise")]
     done = subprocess.run(
         [sys.executable, "-c", FINALS, str(tmp_path / "rows.jsonl")],
         capture_output=True,

@@ -14,7 +14,7 @@ SENTENCE = st.lists(st.integers(1, 9), max_size=4)
 @given(documents=st.lists(st.lists(SENTENCE, max_size=4), max_size=4), ends=st.booleans())
 def test_sentences_are_found_in_the_stream(documents: list[list[list[int]]], ends: bool) -> None:
     arrays = [[np.array(words, np.int32) for words in sentences] for sentences in documents]
-    text = DocumentStream.of(arrays, 0, range(len(documents)))
+    text = DocumentStream.of(arrays, 0)
     spoken = [(d, words) for d, sentences in enumerate(documents) for words in sentences if words]
     assert len(text) == len(spoken)
     for number, (document, words) in enumerate(spoken):
@@ -26,7 +26,7 @@ def test_sentences_are_found_in_the_stream(documents: list[list[list[int]]], end
 
 
 def test_sentences_are_known_by_document() -> None:
-    text = DocumentStream.of([[np.array([1, 2])], [], [np.array([3]), np.array([4])]], 0, range(3))
+    text = DocumentStream.of([[np.array([1, 2])], [], [np.array([3]), np.array([4])]], 0)
     assert [mine.tolist() for mine in text.by_document(4)] == [[0], [], [1, 2], []]
     part = text.part(np.array([2, 0]))
     assert part.stream.tolist() == [0, 4, 0, 1, 2, 0]

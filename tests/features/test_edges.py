@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.index import BIAS, MARK, FactorTemplate, chain_templates, edge, merged
-from mrflearn.features.labels import compile_labels
 from support.tagged_items import attributes, random_data, with_edges
 
 Index = tuple[tuple[FactorTemplate, ...], list[str]]

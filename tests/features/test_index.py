@@ -11,9 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.index import BIAS, FactorTemplate, chain_templates, merged
-from mrflearn.features.labels import compile_labels
 from support.tagged_items import attributes, random_data
 
 Index = tuple[tuple[FactorTemplate, ...], list[str]]

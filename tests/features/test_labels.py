@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from mrflearn.errors import DataError
-from mrflearn.features.features import Numbering
-from mrflearn.features.labels import CompiledLabels, compile_labels, sequence_weights
+from mrflearn.features.features import CompiledLabels, Numbering, compile_labels, sequence_weights
 
 
 def compiled(y: list[Any], names: Numbering | None = None) -> CompiledLabels:
@@ -33,7 +32,7 @@ def test_labels_are_numbered_by_first_appearance() -> None:
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        ([["A", 3]], "sequence 0, token 1: label 3 is a int"),
+        ([["A", 3]], "sequence 0, token 1: label 3 is an int"),
         ([["A"], [set()]], "sequence 1, token 0: an empty set"),
         (["AB"], "labels of sequence 0 are 'AB'"),
         ([["A", {"B", 2}]], "sequence 0, token 1"),

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import GraphError
-from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.index import BIAS
-from mrflearn.features.labels import compile_labels
 from mrflearn.models.field_batch import SequenceWiring, joined_rows, sequence_batch
 
 X = [[["a"], ["b", "c"], ["c"]], [["a", "b"]]]

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.estimators.crf_weights import from_weights, state_features, transition_features
-from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.index import chain_templates
-from mrflearn.features.labels import compile_labels
 from mrflearn.kernels import chain_search
 from mrflearn.models.loglinear import LogLinearField
 from support.tagged_items import attributes, random_data

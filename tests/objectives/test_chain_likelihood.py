@@ -16,9 +16,8 @@ from mrflearn import edge
 from mrflearn.errors import TrainingError
 from mrflearn.estimators.crf_weights import edge_features, state_features, transition_features
 from mrflearn.execution.resources import Threads
-from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.index import chain_templates
-from mrflearn.features.labels import compile_labels
 from mrflearn.models.loglinear import ChainBatch, LogLinearField
 from mrflearn.objectives import chain_likelihood
 from mrflearn.objectives.base import Layout

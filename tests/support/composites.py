@@ -31,7 +31,7 @@ Derivation = tuple[float, list[int], list[int], int]  # weight, rules, pretermin
 
 def text_of(documents: Sentences) -> DocumentStream:
     arrays = [[np.array(words, np.int32) for words in sentences] for sentences in documents]
-    return DocumentStream.of(arrays, SEPARATOR, range(len(arrays)))
+    return DocumentStream.of(arrays, SEPARATOR)
 
 
 def random_model(

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import torch
 
 from mrflearn.estimators.crf_answers import path_scores
-from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.index import chain_templates
-from mrflearn.features.labels import compile_labels
 from mrflearn.models.loglinear import ChainPotentials, LogLinearField
 
 

@@ -11,14 +11,12 @@ Sources are parsed, never imported.  Every machine has some; the figures vary wi
 from __future__ import annotations
 
 import ast
-import gc
 import importlib.util
 import re
 import sysconfig
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import cleandoc
 from itertools import chain
 from pathlib import Path
@@ -30,126 +28,56 @@ from mrflearn.errors import DataError
 
 
 # Sections that are tables or code by nature; all others (Notes, Warnings, ...) are prose.
-DROPPED_SECTIONS = frozenset(
-    {
-        *("args", "arguments", "keyword args", "keyword arguments", "kwargs"),
-        *("parameters", "other parameters", "inputs", "outputs", "shape", "fields", "options"),
-        *("return", "returns", "yield", "yields", "receives", "raise", "raises", "warns"),
-        *("attributes", "methods", "properties", "members", "functions", "classes", "routines"),
-        *("example", "examples", "usage", "example usage", "usage example", "sample usage"),
-        *("see also", "references", "authors", "author", "license", "copyright", "todo"),
-    }
+_DROPPED = (
+    "args|arguments|keyword args|keyword arguments|kwargs|parameters|other parameters|inputs|"
+    "outputs|shape|fields|options|returns?|yields?|receives|raises?|warns|attributes|methods|"
+    "properties|members|functions|classes|routines|(?:sample |example )?usage|usage example|"
+    "examples?|see also|references|authors?|license|copyright|todo"
 )
-KEPT_DIRECTIVES = frozenset(
-    {"note", "warning", "tip", "hint", "important", "attention", "caution", "danger", "admonition"}
-)
-UNDERLINE = re.compile(r"([-=~^*#\"'`])\1{2,}$")
-HEADING = re.compile(r"([A-Za-z][A-Za-z ]*?)\s*(?:\([^)]*\))?\s*::?$")
-DIRECTIVE = re.compile(r"\.\.\s*([\w-]+)?(?:::)?\s*(.*)")
-FIELD = re.compile(r":[A-Za-z][^:`]*:(?!`)")
-BULLET = re.compile(r"(?:[-*+\u2022]|\(?(?:\d{1,2}|[a-zA-Z])[.)])\s+(?=\S)")
-TABLE = re.compile(r"\S\s{3,}\S|\+-{2,}|-{2,}\+|\|.*\||={3,}\s|-{4,}|={4,}")
+_KEPT = "note|warning|tip|hint|important|attention|caution|danger|admonition"
+_RULE = r" *(?:-{3,}|={3,}|~{3,}|\^{3,}|\*{3,}|#{3,}|\"{3,}|'{3,}|`{3,}) *$"
+_DEEPER = r"\n(?:\1 +.*\n|[ \t]*\n)*"  # lines below that are indented more than the first
+# Directives, comments and targets; fields.
+_MARKS = rf"\.\.(?! *(?:{_KEPT})::).*|:[A-Za-z][^:`\n]*:(?!`).*"
+# What is taken out of a docstring, in this order, and what is left in its place.
+_REMOVED = [
+    (re.compile(pattern, re.MULTILINE | re.IGNORECASE), left)
+    for pattern, left in (
+        (rf"^ *(?:{_DROPPED}):?\n{_RULE}\n(?:(?!.*\n{_RULE}).*\n)*", "\n"),  # numpydoc's sections
+        (rf"^.*\n{_RULE}\n", "\n"),  # other underlined headings
+        (r"^ *>>>.*\n(?:.*\S.*\n)*", "\n"),  # doctests
+        (rf"^( *)(?:{_MARKS}|(?:{_DROPPED}) *(?:\([^)\n]*\))? *::?){_DEEPER}", "\n"),
+        (rf"^( *)\.\. *(?:{_KEPT})::[ \t]*", r"\1"),
+        (rf"(?<=\n\n)( *)(?!{_KEPT})[a-z]+(?: [a-z]+)? *::{_DEEPER}", "\n"),
+        (r"(?<=\n\n) *[a-z]+(?: [a-z]+)? *(?:\([^)\n]*\))? *::?\n", "\n"),  # other headings
+        (rf"^( *)(.*\S)::[ \t]*{_DEEPER}", r"\1\2:\n\n"),  # literal blocks
+    )
+]
+_BULLET = re.compile(r"\s*(?:[-*+\u2022]|\(?(?:\d{1,2}|[a-zA-Z])[.)])\s+(?=\S)")
+_TABLE = re.compile(r"\S\s{3,}\S|\+-{2,}|-{2,}\+|\|.*\||={3,}\s|-{4,}|={4,}")
 
 
 def paragraphs(docstring: str) -> Iterator[str]:
     """The paragraphs and list items of a docstring in order, each as one line of text."""
-    reader = _Blocks()
-    for line in cleandoc(docstring).splitlines():
-        yield from reader.read(line)
-    yield from reader.flush()
-
-
-class _Blocks:
-    """What has to be remembered from line to line."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []  # of the paragraph under way
-        self.indent = 0  # of its lines
-        self.hidden: int | None = None  # lines indented deeper than this are skipped
-        self.section: int | None = None  # indentation of a dropped section's heading
-        self.doctest = False
-        self.above = ""  # the last line that was not blank: a heading, if this one is its underline
-
-    def read(self, line: str) -> Iterator[str]:
-        """The paragraphs that this line brings to an end."""
-        text = line.strip()
-        indent = len(line) - len(line.lstrip())
-        if not text:
-            self.doctest = False
-            yield from self.flush()
-        elif self._skips(indent, text):
-            pass
-        elif text.startswith(">>>"):
-            self.doctest = True
-            yield from self.flush()
-        elif UNDERLINE.match(text):
-            self._underline(indent)
-        elif match := DIRECTIVE.match(text):
-            yield from self.flush()
-            self._directive(match, indent)
-        elif FIELD.match(text):
-            yield from self.flush()
-            self.hidden = indent
-        elif match := HEADING.match(text):
-            yield from self._heading(text, match[1].lower(), indent)
-        elif TABLE.search(text):
-            self.lines = []  # a table spoils the lines it is glued to
-        else:
-            yield from self._prose(text, indent)
-        self.above = text or self.above
-
-    def flush(self) -> Iterator[str]:
-        """The paragraph under way, if there is one."""
-        if self.lines:
-            paragraph = " ".join(self.lines)
-            self.lines = []
-            if paragraph.endswith("::"):
-                self.hidden = self.indent
-                paragraph = paragraph[:-1]
-            yield paragraph
-
-    def _skips(self, indent: int, text: str) -> bool:
-        if self.hidden is not None:
-            if indent > self.hidden:
-                return True
-            self.hidden = None
-        if self.section is not None:
-            # Its end is the next heading, which is known only by the line below it.
-            return not (UNDERLINE.match(text) and indent <= self.section)
-        return self.doctest
-
-    def _underline(self, indent: int) -> None:
-        title = self.above.lower().rstrip(":")
-        self.section = indent if title in DROPPED_SECTIONS else None
-        self.lines = self.lines[:-1]  # the heading itself
-
-    def _directive(self, match: re.Match[str], indent: int) -> None:
-        if match[1] in KEPT_DIRECTIVES:
-            self.lines, self.indent = [match[2]] if match[2] else [], indent
-        else:
-            self.hidden = indent
-
-    def _heading(self, text: str, title: str, indent: int) -> Iterator[str]:
-        """`Args:` on a line of its own; but a line of prose may end in a colon too."""
-        if title in DROPPED_SECTIONS:
-            yield from self.flush()
-            self.hidden = indent
-        elif not self.lines and len(title.split()) < 3:
-            if text.endswith("::") and title not in KEPT_DIRECTIVES:
-                self.hidden = indent
-        else:
-            yield from self._prose(text, indent)
-
-    def _prose(self, text: str, indent: int) -> Iterator[str]:
-        bullet = BULLET.match(text)
-        if bullet:
-            yield from self.flush()
-            indent += bullet.end()
-            text = text[bullet.end() :]
-        elif indent != self.indent:
-            yield from self.flush()
-        self.indent = indent
-        self.lines.append(text)
+    text = f"\n\n{cleandoc(docstring)}\n\n"
+    for pattern, left in _REMOVED:
+        text = pattern.sub(left, text)
+    lines: list[str] = []
+    indent = 0
+    for line in text.splitlines():
+        bullet = _BULLET.match(line)
+        own = bullet.end() if bullet else len(line) - len(line.lstrip())
+        if _TABLE.search(line.strip()):
+            lines = []  # a table spoils the lines it is glued to
+            continue
+        if lines and (bullet or own != indent or not line.strip()):
+            yield " ".join(lines)
+            lines = []
+        if line.strip():
+            lines.append(line[own:].rstrip())
+            indent = own
+    if lines:
+        yield " ".join(lines)
 
 
 # Paragraphs of technical English, with reStructuredText marks in them, as tokenised sentences.
@@ -286,16 +214,6 @@ KEPT_PRIVATE_FOLDERS = frozenset({"_core"})  # where numpy's documented function
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-@dataclass
-class Tally:
-    """What has been read so far; hand one over to see it grow."""
-
-    files: int = 0
-    skipped: list[str] = field(default_factory=list)  # files that could not be parsed
-    sentences: int = 0
-    tokens: int = 0
-
-
 @dataclass(frozen=True)
 class SourceText:
     """The sentences of one module's docstrings, in the order of the source."""
@@ -305,30 +223,27 @@ class SourceText:
 
 
 def docstring_sentences(
-    packages: Sequence[str] = PACKAGES, *, lower: bool = True, tally: Tally | None = None
+    packages: Sequence[str] = PACKAGES, *, lower: bool = True
 ) -> Iterator[tuple[str, ...]]:
     """The tokens of every sentence, no sentence twice, in a stable order, as they are found."""
-    for document in docstring_documents(packages, lower=lower, tally=tally):
+    for document in docstring_documents(packages, lower=lower):
         yield from document.sentences
 
 
 def docstring_documents(
-    packages: Sequence[str] = PACKAGES, *, lower: bool = True, tally: Tally | None = None
+    packages: Sequence[str] = PACKAGES, *, lower: bool = True
 ) -> Iterator[SourceText]:
     """One document for every module that has sentences not seen in a module before it.
 
     `stdlib` is the standard library; any other name is an importable package.  Files come sorted
-    by path within each package, and files that do not parse are listed in the tally.
+    by path within each package; those that do not parse are left out.
     """
-    tally = Tally() if tally is None else tally
     seen: set[tuple[str, ...]] = set()
     for package in packages:
         root = _root(package)
         for path in _sources(root):
-            fresh = tuple(_unseen(_docstrings(path, tally), seen, lower))
+            fresh = tuple(_unseen(_docstrings(path), seen, lower))
             if fresh:
-                tally.sentences += len(fresh)
-                tally.tokens += sum(map(len, fresh))
                 yield SourceText(_module_name(package, path.relative_to(root)), fresh)
 
 
@@ -373,19 +288,15 @@ def _module_name(package: str, path: Path) -> str:
     return ".".join(parts if package == "stdlib" else (package, *parts))
 
 
-def _docstrings(path: Path, tally: Tally) -> list[str]:
+def _docstrings(path: Path) -> list[str]:
     try:
         source = path.read_bytes()
         if b'"""' not in source and b"'''" not in source:
             return []
-        with _undisturbed():
-            tree = ast.parse(source)
-            return list(_walk(tree))
+        with warnings.catch_warnings(action="ignore"):  # of escapes in other people's strings
+            return list(_walk(ast.parse(source)))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        tally.skipped.append(str(path))
         return []
-    finally:
-        tally.files += 1
 
 
 def _walk(node: ast.AST) -> Iterator[str]:
@@ -397,17 +308,3 @@ def _walk(node: ast.AST) -> Iterator[str]:
     for block in ("body", "orelse", "handlers", "finalbody"):
         for child in getattr(node, block, ()):
             yield from _walk(child)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """No warnings of escapes in other people's strings, no collector amid a million nodes."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        if collecting:
-            gc.enable()

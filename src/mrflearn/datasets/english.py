@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -41,40 +41,8 @@ from mrflearn.errors import DataError
 from mrflearn.io.spans import Span, spans_to_tags
 from mrflearn.io.trees import Tree
 
-# Regular English spelling of inflected forms, and the choice between "a" and "an".
-
-
-_SIBILANT = re.compile(r"(s|x|z|ch|sh|[^aeiou]o)$")
-_CONSONANT_Y = re.compile(r"([^aeiou])y$")
-# One syllable that ends in one vowel and one consonant doubles it: stop, stopped.
-_DOUBLING = re.compile(r"^[^aeiou]*[aeiou][bdgklmnprt]$")
 # Vowels are sounds, not letters: an hour, a unit, a European, a one-off.
 _VOWEL = re.compile(r"(?!uni(?!m)|us[eu]|eu|one)[aeiou]|hour|hono|honest|heir", re.IGNORECASE)
-
-
-def plural(noun: str) -> str:
-    """The plural of a regular noun; the same ending makes a verb's third person."""
-    if _SIBILANT.search(noun):
-        return noun + "es"
-    return _CONSONANT_Y.sub(r"\1ie", noun) + "s"
-
-
-def past(verb: str) -> str:
-    """The past tense and past participle of a regular verb."""
-    if verb.endswith("e"):
-        return verb + "d"
-    if _DOUBLING.match(verb):
-        return verb + verb[-1] + "ed"
-    return _CONSONANT_Y.sub(r"\1i", verb) + "ed"
-
-
-def gerund(verb: str) -> str:
-    """The -ing form of a regular verb."""
-    if verb.endswith("e") and not verb.endswith("ee"):
-        return verb[:-1] + "ing"
-    if _DOUBLING.match(verb):
-        return verb + verb[-1] + "ing"
-    return verb + "ing"
 
 
 def indefinite_article(following: str) -> str:
@@ -86,6 +54,13 @@ def indefinite_article(following: str) -> str:
 
 
 ANY = "any"
+# Where the form of each tag stands in the entries of a kind of words.
+FORMS = {
+    "mass": {"NN": 0},
+    "noun": {"NN": 0, "NNS": 1},
+    "adjective": {"JJ": 0},
+    "verb": {"VB": 0, "VBP": 0, "VBZ": 1, "VBD": 2, "VBN": 3, "VBG": 4},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,19 +102,16 @@ def read_lexicon(text: str) -> tuple[tuple[str, ...], dict[str, WordClass]]:
     topics = tuple(dict.fromkeys(named))
     classes = {}
     for (kind, name, *share), entries in sections:
-        for tag, form in _FORMS.get(kind, {kind: _as_is}).items():
+        for tag, form in FORMS.get(kind, {kind: 0}).items():
             own = _inflected(entries, float(share[0]) if share else 1.0, topics, form)
             classes[f"{tag}[{name}]"] = own
     return topics, classes
 
 
 def _inflected(
-    entries: dict[str, list[str]],
-    any_share: float,
-    topics: Sequence[str],
-    form: Callable[[list[str]], str],
+    entries: dict[str, list[str]], any_share: float, topics: Sequence[str], form: int
 ) -> WordClass:
-    """The class of one inflected form."""
+    """The class of the form at one position of the entries."""
     column: dict[str, int] = {}
     rows = []
     for topic in topics if any_share < 1 else (ANY,):
@@ -149,36 +121,12 @@ def _inflected(
             # Sums by fsum are the same on every machine, so that samples are too.
             total = math.fsum(1 / (rank + 1) for rank in range(1, len(words) + 1))
             for rank, word in enumerate(words, start=1):
-                written = form(word.split("/"))
+                written = word.split("/")[form]
                 row[written] = row.get(written, 0.0) + share / (rank + 1) / total
                 column.setdefault(written, len(column))
         rows.append(row)
     probabilities = np.array([[row.get(word, 0.0) for word in column] for row in rows])
     return WordClass(tuple(column), probabilities)
-
-
-def _as_is(forms: list[str]) -> str:
-    return forms[0]
-
-
-def _listed(position: int, regular: Callable[[str], str]) -> Callable[[list[str]], str]:
-    """The form at this position of the entry, or the regular one where the entry is shorter."""
-    return lambda forms: forms[position] if len(forms) > position else regular(forms[0])
-
-
-_FORMS: dict[str, dict[str, Callable[[list[str]], str]]] = {
-    "mass": {"NN": _as_is},
-    "noun": {"NN": _as_is, "NNS": _listed(1, plural)},
-    "adjective": {"JJ": _as_is},
-    "verb": {
-        "VB": _as_is,
-        "VBP": _as_is,
-        "VBZ": lambda forms: plural(forms[0]),
-        "VBD": _listed(1, past),
-        "VBN": _listed(2, past),
-        "VBG": _listed(3, gerund),
-    },
-}
 
 
 # The built-in grammar and lexicon of English, and how topics are mixed in its documents.

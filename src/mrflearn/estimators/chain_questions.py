@@ -17,9 +17,14 @@ from mrflearn.estimators.crf_answers import Constraints, Given, ScoredSpan
 from mrflearn.estimators.crf_training import LogLinearLabeller
 from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.resources import one_thread
-from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
+from mrflearn.features.features import (
+    UNKNOWN,
+    CompiledFeatures,
+    Numbering,
+    compile_features,
+    compile_labels,
+)
 from mrflearn.features.index import FactorTemplate
-from mrflearn.features.labels import compile_labels
 from mrflearn.models.loglinear import ChainPotentials, LogLinearField
 
 T = TypeVar("T")

@@ -26,14 +26,17 @@ from mrflearn.estimators.crf_training import (
 from mrflearn.estimators.crfsuite import Tagger, TrainingLog
 from mrflearn.estimators.labelling import HeldOut, pair_of
 from mrflearn.execution.resources import choose_device, choose_dtype, count_cores
-from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
-from mrflearn.features.index import FactorTemplate, chain_templates, merged
-from mrflearn.features.labels import (
+from mrflearn.features.features import (
+    UNKNOWN,
+    CompiledFeatures,
     CompiledLabels,
+    Numbering,
+    compile_features,
     compile_labels,
     sequence_weights,
     warn_of_single_label,
 )
+from mrflearn.features.index import FactorTemplate, chain_templates, merged
 from mrflearn.features.recipes import Features
 from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite_model
 from mrflearn.io.files import PathLike

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, InferenceError, SettingsError, TrainingError
 from mrflearn.execution.resources import moved
-from mrflearn.features.labels import CompiledLabels
+from mrflearn.features.features import CompiledLabels
 from mrflearn.inference.spans import (
     ChunkReading,
     TransitionMask,

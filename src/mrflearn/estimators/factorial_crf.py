@@ -20,8 +20,7 @@ from mrflearn.estimators.layered_sequences import (
     split_layers,
 )
 from mrflearn.execution.executor import Executor
-from mrflearn.features.features import Numbering, compile_features
-from mrflearn.features.labels import compile_labels
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.io.files import PathLike
 from mrflearn.training.checkpoint import Checkpoint, Stages
 

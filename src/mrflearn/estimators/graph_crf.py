@@ -14,9 +14,8 @@ from mrflearn.estimators.crf_answers import Given, known_labels
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.graph_inputs import GraphExample, Graphs
 from mrflearn.execution.executor import Executor
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import Numbering, warn_of_single_label
 from mrflearn.features.index import FactorTemplate
-from mrflearn.features.labels import warn_of_single_label
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.storage import texts

@@ -21,9 +21,8 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
-from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
+from mrflearn.features.features import CompiledFeatures, Numbering, compile_features, compile_labels
 from mrflearn.features.index import FactorTemplate
-from mrflearn.features.labels import compile_labels
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
 from mrflearn.graph.parts import connected_parts
 from mrflearn.models.field_batch import FieldBatch

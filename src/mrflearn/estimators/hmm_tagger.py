@@ -16,7 +16,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
-from mrflearn.features.labels import warn_of_single_label
+from mrflearn.features.features import warn_of_single_label
 from mrflearn.features.tagged_sentences import TagCounts, Tags, count_tags
 from mrflearn.io.tag_files import TagSource
 from mrflearn.kernels import lattice

@@ -17,14 +17,16 @@ from mrflearn.errors import DataError
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.labelling import marginal_dicts
 from mrflearn.execution.executor import Executor
-from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
-from mrflearn.features.index import FactorTemplate
-from mrflearn.features.labels import (
+from mrflearn.features.features import (
+    CompiledFeatures,
     CompiledLabels,
+    Numbering,
+    compile_features,
     compile_labels,
     sequence_weights,
     warn_of_single_label,
 )
+from mrflearn.features.index import FactorTemplate
 from mrflearn.models.field_batch import FeaturesOn, FieldBatch, SequenceWiring, sequence_batch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.storage import texts

@@ -17,8 +17,7 @@ from mrflearn.estimators.crf_answers import Given, known_labels
 from mrflearn.estimators.labelling import accuracy
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Words, joined_tokens
 from mrflearn.execution.executor import Executor
-from mrflearn.features.features import Numbering, compile_features
-from mrflearn.features.labels import compile_labels
+from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.recipes import MADE
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch

@@ -27,7 +27,7 @@ from mrflearn.estimators.tagger_training import (
     store,
 )
 from mrflearn.execution.resources import one_thread
-from mrflearn.features.labels import warn_of_single_label
+from mrflearn.features.features import warn_of_single_label
 from mrflearn.features.tagged_sentences import Tags, check_tags
 from mrflearn.graph.lifted import PLACES
 from mrflearn.inference.lifted import LogPartitionBound

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
+from scipy.stats import spearmanr
 
 from mrflearn.errors import DataError
 from mrflearn.io.similarity import Analogy, WordPair
@@ -78,9 +78,9 @@ def likeness(space: CosineSpace, pairs: Iterable[WordPair]) -> Likeness:
 
 def spearman(left: ArrayLike, right: ArrayLike) -> float:
     """Pearson's correlation of the ranks, equal values sharing theirs; NaN for constants."""
-    ranks = [rankdata(values) - (np.size(values) + 1) / 2 for values in (left, right)]
-    size = float(np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum()))
-    return float((ranks[0] * ranks[1]).sum()) / size if size else float("nan")
+    if np.ptp(left) == 0 or np.ptp(right) == 0:  # of which scipy warns
+        return float("nan")
+    return float(spearmanr(left, right).statistic)
 
 
 def analogies(space: CosineSpace, questions: Iterable[Analogy]) -> AnalogyAccuracy:

@@ -29,16 +29,9 @@ class DocumentStream:
     length: Counts
 
     @classmethod
-    def of(
-        cls, documents: Sequence[EncodedDocument], separator: int, names: Sequence[int]
-    ) -> DocumentStream:
-        """The stream of documents known by these numbers; empty sentences leave no trace."""
-        pairs = [
-            (number, words)
-            for number, sentences in zip(names, documents, strict=True)
-            for words in sentences
-            if len(words)
-        ]
+    def of(cls, documents: Sequence[EncodedDocument], separator: int) -> DocumentStream:
+        """The stream of documents, numbered from 0; empty sentences leave no trace."""
+        pairs = [(n, words) for n, own in enumerate(documents) for words in own if len(words)]
         end = np.array([separator], np.int64)
         pieces = [piece for _, words in pairs for piece in (words, end)]
         stream = np.concatenate([end, *pieces]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Items compiled to sparse features.
+"""Sequences of items, and their labels, compiled to flat tensors.
 
 An item is what is known of one token:
 
@@ -8,26 +8,30 @@ An item is what is known of one token:
   is `a:b` with value 2), or to a one-dimensional numpy array: a dense block, a value a column.
 
 Values of a name that comes twice add up.  A name made by `mrflearn.edge` belongs to the transition
-into the token, and has weights for pairs of labels.
+into the token, and has weights for pairs of labels.  A label is a string, None where it is unknown,
+or a set of strings where it is one of several.
 
 Letters in shapes: b: sequences; k: tokens, all sequences end to end; z: attributes of all tokens;
-d: dense columns.
+d: dense columns; m: tokens whose label is not known for certain; s: labels.
 """
 
 from __future__ import annotations
 
+import warnings
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, islice, repeat
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int32, Int64
+from jaxtyping import Bool, Float, Float32, Int32, Int64
+from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, DataWarning
 
 # Items as python-crfsuite takes them, read into numbered attributes with values.
 
@@ -36,6 +40,8 @@ SEPARATOR = ":"
 UNKNOWN = -1
 LARGEST = float(np.finfo(np.float32).max)  # values are kept in single precision
 _MANY = (list, tuple, set, frozenset)
+# The numbers and values of attributes, and how many of them each token has.
+Part = tuple["array[int]", NDArray[np.float32] | None, list[int]]
 
 
 @final
@@ -89,7 +95,7 @@ class _Entries(dict[tuple[Any, Any], int]):
 
 @final
 class Items:
-    """Flat arrays to which items are added one by one; values are kept only where some is not 1."""
+    """Flat arrays to which sequences are added; values are kept only where some is not 1."""
 
     def __init__(self, numbering: Numbering) -> None:
         self.numbering = numbering
@@ -99,86 +105,79 @@ class Items:
         self.blocks: dict[str, list[tuple[int, np.ndarray]]] = {}
         self._entries = _Entries(numbering)
 
-    def add_dicts(self, sequence: Sequence[dict[Any, Any]]) -> bool:
-        """Takes in a whole sequence of dicts without a step of Python a token, if they allow it.
+    def add(self, sequence: Iterable[Any], number: int) -> None:
+        """Takes in the tokens of a sequence; its number is for error messages.
 
-        They do where every value is a string or a number.
+        Dicts of strings and numbers, and collections of names, are read without a step of Python
+        a token; what that stumbles over is read one by one, to find the place.
         """
+        try:
+            tokens = None if isinstance(sequence, str | bytes | dict) else iter(sequence)
+        except TypeError:
+            tokens = None
+        if tokens is None:
+            raise DataError(
+                f"sequence {number} is {_kind(sequence)}: X is a list of sequences, each a list of "
+                "items. For one sequence write [sequence]."
+            )
+        part = None
+        if isinstance(sequence, list | tuple):
+            kinds = set(map(type, sequence))
+            with suppress(TypeError, DataError):  # TypeError: an entry is not hashable
+                if kinds == {dict}:
+                    part = self._of_dicts(sequence)
+                elif kinds and kinds <= {*_MANY}:
+                    part = self._of_names(sequence)
+        self._append(*(part or self._one_by_one(tokens, number)))
+
+    def _of_dicts(self, sequence: Sequence[dict[Any, Any]]) -> Part:
         sizes = list(map(len, sequence))
         entries = chain.from_iterable(map(dict.items, sequence))
-        try:
-            found = np.fromiter(map(self._entries.__getitem__, entries), np.int64, sum(sizes))
-        except (TypeError, DataError):  # not hashable, or wrong: one by one, to find the place
-            return False
-        first, values = len(self.numbers), np.ones(0, np.float32)
-        if len(found):
-            table = np.frombuffer(self._entries.attributes, np.int32)
-            self.numbers.frombytes(table[found].tobytes())
-            values = np.frombuffer(self._entries.amounts, np.float32)[found]
-        if self.values is None and (values != 1.0).any():
+        found = np.fromiter(map(self._entries.__getitem__, entries), np.int64, sum(sizes))
+        if not len(found):  # np.frombuffer refuses to be empty
+            return array("i"), None, sizes
+        numbers = np.frombuffer(self._entries.attributes, np.int32)[found]
+        values = np.frombuffer(self._entries.amounts, np.float32)[found]
+        return array("i", numbers.tobytes()), values, sizes
+
+    def _of_names(self, sequence: Sequence[Collection[str]]) -> Part:
+        sizes, names = list(map(len, sequence)), chain.from_iterable(sequence)
+        if self.numbering.closed:
+            found = list(map(self.numbering.get, names, repeat(UNKNOWN)))
+        else:
+            found = list(map(self.numbering.__getitem__, names))
+        return array("i", found), None, sizes  # quicker than an array of numpy
+
+    def _one_by_one(self, tokens: Iterator[Any], number: int) -> Part:
+        numbers, values, sizes = list[int](), list[float](), list[int]()
+        for item in tokens:
+            before = len(numbers)
+            try:
+                for name, value in _flat(item):
+                    if isinstance(value, np.ndarray):
+                        self._add_block(name, value, len(self.ends) + len(sizes))
+                    else:
+                        numbers.append(self.numbering[name])
+                        values.append(value)
+            except DataError as error:
+                place = f"sequence {number}, token {len(sizes)}"
+                raise DataError(f"{place}: {error.problem}") from None
+            sizes.append(len(numbers) - before)
+        return array("i", numbers), np.array(values, np.float32), sizes
+
+    def _append(
+        self, numbers: array[int], values: NDArray[np.float32] | None, sizes: list[int]
+    ) -> None:
+        first = len(self.numbers)
+        self.numbers.extend(numbers)
+        if self.values is None and values is not None and (values != 1.0).any():
             self.values = array("f", [1.0]) * first
         if self.values is not None:
+            values = np.ones(len(numbers), np.float32) if values is None else values
             self.values.frombytes(values.tobytes())
         self.ends.extend(islice(accumulate(sizes, initial=first), 1, None))
-        return True
 
-    def add_names(self, sequence: Sequence[Sequence[str]]) -> None:
-        """Takes in a whole sequence of lists of names, without a step of Python a token."""
-        first = len(self.numbers)
-        self._add_names(chain.from_iterable(sequence))
-        self.ends.extend(islice(accumulate(map(len, sequence), initial=first), 1, None))
-
-    def add(self, item: Any) -> None:
-        """Takes in one token."""
-        if isinstance(item, Mapping):
-            self._add_mapping("", item)
-        elif isinstance(item, _MANY):
-            self._add_names(item)
-        elif isinstance(item, np.ndarray):
-            self._add_block("", item)
-        else:
-            raise DataError(
-                f"an item is a dict, a list of names or a numpy array, not {_kind(item)}. "
-                "Is X a list of sequences, each a list of items?"
-            )
-        self.ends.append(len(self.numbers))
-
-    def _add_names(self, names: Iterable[Any]) -> None:
-        # Looked up in C: these lines are most of the time of reading features.
-        try:
-            if self.numbering.closed:
-                found = list(map(self.numbering.get, names, repeat(UNKNOWN)))
-            else:
-                found = list(map(self.numbering.__getitem__, names))
-        except TypeError as error:  # unhashable
-            raise DataError(f"names of attributes are strings ({error}).") from error
-        self.numbers.fromlist(found)
-        self._fill()
-
-    def _add_mapping(self, prefix: str, item: Mapping[Any, Any]) -> None:
-        number = self.numbering.__getitem__
-        for name, value in item.items():
-            if isinstance(value, str | bytes):
-                self.numbers.append(number(f"{prefix}{_text(name)}{SEPARATOR}{_text(value)}"))
-                self._fill()
-            elif isinstance(value, _MANY):
-                self._add_names(f"{prefix}{_text(name)}{SEPARATOR}{_text(part)}" for part in value)
-            elif isinstance(value, Mapping):
-                self._add_mapping(f"{prefix}{_text(name)}{SEPARATOR}", value)
-            elif isinstance(value, np.ndarray) and value.ndim:
-                self._add_block(prefix + _text(name), value)
-            else:
-                self._add_number(number(prefix + _text(name)), name, value)
-
-    def _add_number(self, number: int, name: Any, value: Any) -> None:
-        value = _number(name, value)
-        self.numbers.append(number)
-        if value != 1.0 and self.values is None:
-            self.values = array("f", [1.0]) * (len(self.numbers) - 1)
-        if self.values is not None:
-            self.values.append(value)
-
-    def _add_block(self, name: str, values: np.ndarray) -> None:
+    def _add_block(self, name: str, values: np.ndarray, token: int) -> None:
         if values.ndim != 1 or values.dtype.kind not in "fiub":
             raise DataError(
                 f"dense block {name!r} has shape {values.shape} and type {values.dtype}; it must "
@@ -193,11 +192,36 @@ class Items:
             raise DataError(
                 f"dense block {name!r} holds a value that is not finite, or above {LARGEST:.1e}."
             )
-        rows.append((len(self.ends), values))
+        rows.append((token, values))
 
-    def _fill(self) -> None:
-        if self.values is not None:
-            self.values.extend([1.0] * (len(self.numbers) - len(self.values)))
+
+def _flat(item: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The names of an item, each with its number or its dense block."""
+    if isinstance(item, np.ndarray):
+        yield "", item
+    elif isinstance(item, _MANY):
+        for name in item:
+            if not isinstance(name, str):
+                raise DataError(_not_a_name(name))
+            yield name, 1.0
+    elif not isinstance(item, Mapping):
+        raise DataError(
+            f"an item is a dict, a list of names or a numpy array, not {_kind(item)}. "
+            "Is X a list of sequences, each a list of items?"
+        )
+    else:
+        for key, value in item.items():
+            name = prefix + _text(key)
+            if isinstance(value, str | bytes):
+                yield f"{name}{SEPARATOR}{_text(value)}", 1.0
+            elif isinstance(value, _MANY):
+                yield from ((f"{name}{SEPARATOR}{_text(part)}", 1.0) for part in value)
+            elif isinstance(value, Mapping):
+                yield from _flat(value, f"{name}{SEPARATOR}")
+            elif isinstance(value, np.ndarray) and value.ndim:
+                yield name, value
+            else:
+                yield name, _number(key, value)
 
 
 def _number(name: Any, value: Any) -> float:
@@ -277,17 +301,13 @@ class CompiledFeatures:
 
     def taken(self, tokens: Int64[Tensor, " n"]) -> CompiledFeatures:
         """These tokens in this order, as one sequence."""
-        counts = self.ends.diff(prepend=self.ends.new_zeros(1))
-        begin, size = (self.ends - counts)[tokens], counts[tokens]
-        ends = size.cumsum(0)
-        shift = (begin - (ends - size)).repeat_interleave(size)
-        source = torch.arange(len(shift)) + shift
+        place, owner = attributes_of(self, tokens)
         return replace(
             self,
             lengths=torch.tensor([len(tokens)]),
-            ends=ends,
-            attributes=self.attributes[source],
-            values=None if self.values is None else self.values[source],
+            ends=torch.bincount(owner, minlength=len(tokens)).cumsum(0),
+            attributes=self.attributes[place],
+            values=None if self.values is None else self.values[place],
             dense=None if self.dense is None else self.dense[tokens],
         )
 
@@ -322,6 +342,21 @@ class CompiledFeatures:
         )
 
 
+def attributes_of(
+    features: CompiledFeatures, rows: Int64[Tensor, " f"]
+) -> tuple[Int64[Tensor, " z"], Int64[Tensor, " z"]]:
+    """For the attributes of these rows, one after the other: where they stand, and whose they are.
+
+    The first answer counts the places of `features.attributes`, the second those of `rows`.
+    """
+    ends = features.ends[rows]
+    begins = torch.where(rows > 0, features.ends[(rows - 1).clamp(min=0)], 0)
+    size = ends - begins
+    owner = torch.arange(len(rows)).repeat_interleave(size)
+    shift = begins - (size.cumsum(0) - size)
+    return torch.arange(len(owner)) + shift[owner], owner
+
+
 def compile_features(
     sequences: Iterable[Iterable[Any]],
     names: Numbering | None = None,
@@ -336,7 +371,7 @@ def compile_features(
     items, lengths = Items(names), []
     for number, sequence in enumerate(sequences):
         before = len(items.ends)
-        _add_sequence(items, sequence, number)
+        items.add(sequence, number)
         lengths.append(len(items.ends) - before)
     names.closed = names.closed or own  # whoever shares these names need not copy them
     block_columns, dense = _dense(items, columns)
@@ -361,34 +396,6 @@ def as_tensor(numbers: array[Any]) -> Tensor:
     if not numbers:  # torch.frombuffer refuses to be empty
         return torch.from_numpy(np.array(numbers))
     return torch.frombuffer(numbers, dtype=KINDS[numbers.typecode])
-
-
-def _add_sequence(items: Items, sequence: Iterable[Any], number: int) -> None:
-    if isinstance(sequence, str | bytes | dict):
-        raise DataError(
-            f"sequence {number} is a {type(sequence).__name__}: X is a list of sequences, each a "
-            "list of items. For one sequence write [sequence]."
-        )
-    first = len(items.ends)
-    try:
-        tokens = iter(sequence)
-    except TypeError:
-        raise DataError(
-            f"sequence {number} is a {type(sequence).__name__}: X is a list of lists of items."
-        ) from None
-    try:
-        if isinstance(sequence, list):
-            kinds = set(map(type, sequence))
-            if kinds == {list}:
-                items.add_names(sequence)
-                return
-            if kinds == {dict} and items.add_dicts(sequence):
-                return
-        for item in tokens:
-            items.add(item)
-    except DataError as error:
-        place = f"sequence {number}, token {len(items.ends) - first}"
-        raise DataError(f"{place}: {error.problem}") from None
 
 
 def _dense(items: Items, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Tensor | None]:
@@ -417,3 +424,154 @@ def _check_columns(name: str, found: list[str], place: dict[str, int]) -> None:
         raise DataError(
             f"dense block {name!r} has {len(found)} columns; in training it had {known}."
         )
+
+
+# Labels of sequences by number: known, unknown (None), or one of several (a set).
+
+
+Label = str | None | Iterable[str]
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledLabels:
+    """The label of every token (`UNKNOWN` where uncertain), and what uncertain ones may be."""
+
+    names: Numbering
+    states: Int64[Tensor, " k"]
+    uncertain: Int64[Tensor, " m"]
+    allowed: Bool[Tensor, "m s"]
+
+    def allowed_states(self) -> Bool[Tensor, "k s"]:
+        """Which labels each token may have."""
+        known = torch.nn.functional.one_hot(self.states.clamp(min=0), len(self.names)).bool()
+        return known.index_copy(0, self.uncertain, self.allowed)
+
+    def taken(self, tokens: Int64[Tensor, " n"]) -> CompiledLabels:
+        """Those of these tokens, in this order."""
+        place = torch.full_like(self.states, UNKNOWN)
+        place[self.uncertain] = torch.arange(len(self.uncertain))
+        chosen = place[tokens]
+        unsure = (chosen != UNKNOWN).nonzero().squeeze(1)
+        allowed = self.allowed[chosen[unsure]]
+        return CompiledLabels(self.names, self.states[tokens], unsure, allowed)
+
+    def unknown(self) -> Bool[Tensor, " k"]:
+        """The tokens of whose label nothing is known."""
+        found = torch.zeros(len(self.states), dtype=torch.bool)
+        found[self.uncertain[self.allowed.all(dim=1)]] = True
+        return found
+
+
+def warn_of_single_label(names: Collection[str]) -> None:
+    """Warns where there is nothing to choose from: every answer will be the one label."""
+    if len(names) == 1:
+        warnings.warn(
+            f"y has one label only, {next(iter(names))!r}: every prediction will be this one. "
+            "Are they the labels that were meant?",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+def compile_labels(
+    sequences: Iterable[Iterable[Label]], lengths: Int64[Tensor, " b"], names: Numbering
+) -> CompiledLabels:
+    """The labels of sequences of these lengths; a closed numbering refuses new names."""
+    states = array("q")
+    sets: dict[int, list[int] | slice] = {}
+    count, limits = 0, lengths.tolist()
+    for number, labels in enumerate(sequences):
+        count, first = number + 1, len(states)
+        if isinstance(labels, str) or not isinstance(labels, Iterable):
+            raise DataError(
+                f"the labels of sequence {number} are {labels!r}: y is a list of lists of labels."
+            )
+        for token, label in enumerate(labels):
+            if type(label) is str and label in names:
+                states.append(names[label])
+                continue
+            try:
+                members = _members(label, names)
+            except DataError as error:
+                place = f"sequence {number}, token {token}"
+                raise DataError(f"{place}: {error.problem}") from None
+            if members is None or len(members) > 1:
+                sets[len(states)] = slice(None) if members is None else members
+                members = [UNKNOWN]
+            states.append(members[0])
+        if number < len(limits) and len(states) - first != limits[number]:
+            raise DataError(
+                f"sequence {number} has {limits[number]} items and {len(states) - first} labels."
+            )
+    if count != len(limits):
+        raise DataError(f"X has {len(limits)} sequences and y has {count}.")
+    allowed = torch.zeros(len(sets), len(names), dtype=torch.bool)
+    for row, known in enumerate(sets.values()):
+        allowed[row, known] = True
+    uncertain = torch.tensor(list(sets), dtype=torch.int64)
+    return CompiledLabels(names, as_tensor(states), uncertain, allowed)
+
+
+def _members(label: Any, names: Numbering) -> list[int] | None:
+    """The numbers of the labels that a token may have; None: any."""
+    if label is None:
+        return None
+    members = list(label) if isinstance(label, _MANY) else [label]
+    if not members:
+        raise DataError("an empty set of labels; None means unknown.")
+    for name in members:
+        if not isinstance(name, str):
+            raise DataError(
+                f"label {name!r} is {_kind(name)}; labels are strings, None (unknown) or sets of "
+                "strings. Try str(...) around it."
+            )
+        if names[str(name)] == UNKNOWN:
+            known = ", ".join(sorted(names)[:12])
+            raise DataError(f"label '{name}' was not seen in training ({known}).")
+    return [names[str(name)] for name in members]
+
+
+# How much each sequence counts: its own weight times the mean weight of its labels.
+
+
+def sequence_weights(
+    lengths: Int64[Tensor, " b"],
+    labels: CompiledLabels,
+    class_weight: Mapping[str, float] | Literal["balanced"] | None,
+    own: Float[Tensor, " b"] | None,
+) -> Float[Tensor, " b"] | None:
+    """The weight of each sequence; None: all count once.
+
+    `"balanced"` weighs a label by tokens / (labels * tokens of that label), as scikit-learn does.
+    A label that a mapping does not name weighs 1, and so does an uncertain one.
+    """
+    if own is not None and (own.shape != lengths.shape or not bool((own >= 0).all())):
+        raise DataError(
+            f"sample_weight must hold one number of at least 0 for each of the {len(lengths)} "
+            f"sequences; it has shape {tuple(own.shape)}."
+        )
+    if class_weight is None:
+        return own
+    by_token = _label_weights(labels, class_weight)[labels.states]
+    by_token = by_token.where(labels.states != UNKNOWN, 1.0)
+    owner = torch.arange(len(lengths)).repeat_interleave(lengths)
+    total = torch.zeros(len(lengths), dtype=torch.float64).index_add_(0, owner, by_token)
+    mean = total / lengths.clamp(min=1)
+    return mean if own is None else mean * own
+
+
+def _label_weights(
+    labels: CompiledLabels, class_weight: Mapping[str, float] | Literal["balanced"]
+) -> Float[Tensor, " s"]:
+    if class_weight == "balanced":
+        known = labels.states[labels.states != UNKNOWN]
+        counts = torch.bincount(known, minlength=len(labels.names)).double()
+        return len(known) / (len(labels.names) * counts.clamp(min=1))
+    if not isinstance(class_weight, Mapping):
+        raise DataError(f"class_weight is a dict or 'balanced', not {class_weight!r}.")
+    unknown = [name for name in class_weight if name not in labels.names]
+    if unknown:
+        known_names = ", ".join(sorted(labels.names)[:12])
+        raise DataError(f"class_weight names '{unknown[0]}', but the labels are {known_names}.")
+    weights = torch.tensor([float(class_weight.get(name, 1.0)) for name in labels.names])
+    return weights.double()

@@ -30,8 +30,13 @@ from scipy.sparse import coo_array
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
-from mrflearn.features.labels import CompiledLabels
+from mrflearn.features.features import (
+    UNKNOWN,
+    CompiledFeatures,
+    CompiledLabels,
+    Numbering,
+    attributes_of,
+)
 
 MARK = "\x01edge\x01"  # no text has this: scripts that know nothing of edges mean the same as ever
 BIAS = "(bias)"  # the name of the constant that every factor has
@@ -122,21 +127,6 @@ def joint_mask(
         own = allowed[scope[:, axis], :size]
         mask = (mask.unsqueeze(2) & own.unsqueeze(1)).flatten(1)
     return mask
-
-
-def attributes_of(
-    features: CompiledFeatures, rows: Int64[Tensor, " f"]
-) -> tuple[Int64[Tensor, " z"], Int64[Tensor, " z"]]:
-    """For the attributes of these rows, one after the other: where they stand, and whose they are.
-
-    The first answer counts the places of `features.attributes`, the second those of `rows`.
-    """
-    ends = features.ends[rows]
-    begins = torch.where(rows > 0, features.ends[(rows - 1).clamp(min=0)], 0)
-    size = ends - begins
-    owner = torch.arange(len(rows)).repeat_interleave(size)
-    shift = begins - (size.cumsum(0) - size)
-    return torch.arange(len(owner)) + shift[owner], owner
 
 
 # Which pairs have a weight, decided by what was seen.

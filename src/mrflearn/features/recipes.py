@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 
 from mrflearn.errors import DataError, SettingsError
@@ -426,21 +427,8 @@ FARTHEST_DIGITS = 3  # of the distance to a row, and of the number of a column
 _OTHER = re.compile(r"%[a-zA-Z]")
 
 
-@dataclass(frozen=True)
-class FeatureTemplate:
-    """Texts around cells: text[0] cell[0] text[1] cell[1] ... text[n]; a cell is (row, column)."""
-
-    texts: tuple[str, ...]
-    cells: tuple[tuple[int, int], ...]
-
-    def __call__(self, columns: Sequence[Sequence[str]]) -> list[str]:
-        """The attribute of each token."""
-        length = len(columns[0])
-        if not self.cells:
-            return [self.texts[0]] * length
-        parts: list[Iterable[str]] = [_shifted(columns[c], row) for row, c in self.cells]
-        form = self.texts[0] + "".join(f"%s{text}" for text in self.texts[1:])
-        return [form % cells for cells in zip(*parts, strict=True)]
+# The text of an attribute with `%s` for each cell, and the cells: (row, column).
+FeatureTemplate = tuple[str, tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True)
@@ -457,7 +445,7 @@ class Templates:
     @property
     def columns(self) -> int:
         """How many columns the templates need."""
-        return 1 + max((c for t in self.templates for _, c in t.cells), default=-1)
+        return 1 + max((column for _, cells in self.templates for _, column in cells), default=-1)
 
     def __call__(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
         """The attributes of each token of a sentence that is given by columns."""
@@ -466,8 +454,13 @@ class Templates:
                 f"the templates read column {self.columns - 1} (counted from 0), but there are "
                 f"{len(columns)} columns."
             )
-        made = [template(columns) for template in self.templates]
-        return [list(own) for own in zip(*made, strict=True)] or [[] for _ in columns[0]]
+        result: list[list[str]] = [[] for _ in columns[0]]
+        for text, cells in self.templates:
+            parts = [_shifted(columns[column], row) for row, column in cells]
+            made = map(text.__mod__, zip(*parts, strict=True)) if cells else repeat(text)
+            for own, attribute in zip(result, made, strict=False):
+                own.append(attribute)
+        return result
 
 
 def read_template(path: PathLike) -> tuple[str, ...]:
@@ -491,14 +484,14 @@ def parse_template(line: str) -> list[FeatureTemplate]:
     kind = text[0]
     if kind not in "UuBb*":
         raise DataError(f"'{text}' is no template: it should begin with U, u, B, b or *.")
-    texts = tuple(piece.replace("%", "%%") for piece in _CELL.split(text)[::3])
     if other := _OTHER.search(_CELL.sub("", text)):
         raise DataError(f"'{other.group()}' in '{text}': only %x[row,column] is understood.")
+    form = "%s".join(piece.replace("%", "%%") for piece in _CELL.split(text)[::3])
     made = []
     if kind in "Uu*":
-        made.append(FeatureTemplate(texts, cells) if cells else FeatureTemplate((text,), ()))
+        made.append((form, cells) if cells else (text, ()))
     if kind in "Bb*" and cells:
-        made.append(FeatureTemplate((edge(texts[0]), *texts[1:]), cells))
+        made.append((edge(form), cells))
     return made
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TypeAlias, final
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.sparse import coo_array, csr_array
 
 from mrflearn.errors import DataError
 
-# Sentences and their tags as numbers, laid end to end; a tag may be unknown.
+# Sentences and their tags as numbers, packed end to end; a tag may be unknown.
 
 
 UNKNOWN = -1
@@ -56,13 +57,11 @@ def number_sentences(
 ) -> TaggedSentences:
     """The sentences by number; a tag that is None, or all of them, stays unknown."""
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    own = [
-        [None] * len(sentence) if some is None else some
-        for sentence, some in zip(sentences, tags, strict=True)
-    ]
+    pairs = zip(sentences, tags, strict=True)
+    tagged = chain.from_iterable([None] * len(own) if some is None else some for own, some in pairs)
     return TaggedSentences(
-        _numbers(word for sentence in sentences for word in map(words.__getitem__, sentence)),
-        _numbers(UNKNOWN if tag is None else labels[tag] for some in own for tag in some),
+        np.fromiter(map(words.__getitem__, chain.from_iterable(sentences)), np.int64),
+        np.fromiter((UNKNOWN if tag is None else labels[tag] for tag in tagged), np.int64),
         lengths,
     )
 
@@ -82,10 +81,6 @@ def check_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> None
                 f"sentence {index} has {len(sentence)} words and {len(some)} tags; a word without "
                 "a tag has the tag None."
             )
-
-
-def _numbers(values: Iterable[int]) -> NDArray[np.int64]:
-    return np.fromiter(values, np.int64)
 
 
 # All that the joint tagger reads of a tagged text: how often tags meet tags and words.
@@ -249,19 +244,18 @@ def count_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> TagC
 
 def _known(tags: Tags, number: int) -> tuple[str, ...]:
     """The tags of a sentence, each of which must be there."""
-    known = tuple(tag for tag in tags or () if isinstance(tag, str))
-    odd = [tag for tag in tags or () if tag is not None and not isinstance(tag, (str, set))]
-    if odd:
-        raise DataError(
-            f"sentence {number}: the tag {odd[0]!r} is a {type(odd[0]).__name__}; tags are "
-            "strings. Try str(...) around it."
-        )
-    if tags is None or len(known) < len(tags):
-        raise DataError(
-            f"sentence {number} has words without a tag. A hidden Markov model counts tags, so "
-            "that all must be known; a joint tagger learns from gaps too."
-        )
-    return known
+    for tag in (None,) if tags is None else tags:
+        if tag is None or isinstance(tag, set):
+            raise DataError(
+                f"sentence {number} has words without a tag. A hidden Markov model counts tags, so "
+                "that all must be known; a joint tagger learns from gaps too."
+            )
+        if not isinstance(tag, str):
+            raise DataError(
+                f"sentence {number}: the tag {tag!r} is a {type(tag).__name__}; tags are strings. "
+                "Try str(...) around it."
+            )
+    return tuple(tag for tag in tags or () if tag is not None)
 
 
 def _within(numbers: Int[np.ndarray, " n"], size: int) -> bool:

@@ -133,9 +133,9 @@ Documents: TypeAlias = PathLike | Iterable[Document]
 
 def read_documents(*paths: PathLike) -> Iterator[list[list[str]]]:
     """The documents of files and folders in turn, each a list of sentences; `-` is stdin."""
-    for path in paths:
-        for file in _files(path):
-            yield from _of_file(file)
+    for file in chain.from_iterable(map(_files, paths)):
+        with closing(read_sentences(file, keep_blank=True)) as sentences:
+            yield from runs(sentences)
 
 
 def hold_documents(documents: Documents) -> list[Document]:
@@ -144,7 +144,7 @@ def hold_documents(documents: Documents) -> list[Document]:
         return list(read_documents(documents))
     held = list(documents)
     for number, document in enumerate(held, start=1):
-        if not _holds_sentences(document):
+        if not (_is_list(document) and all(map(_is_list, document))):
             raise DataError(
                 f"document {number} is not a list of sentences, each a list of words. Split its "
                 "text first, or give the path of a file with one sentence a line and a blank line "
@@ -165,14 +165,8 @@ def write_documents(path: PathLike, documents: Iterable[Document]) -> None:
                 stream.write(" ".join(check_words(*words, of=f"document {number}: ")) + "\n")
 
 
-def _holds_sentences(document: Any) -> bool:
-    """Whether it is a list of lists, as far as a look at each sentence tells."""
-    if isinstance(document, (str, bytes)) or not isinstance(document, Iterable):
-        return False
-    return not any(
-        isinstance(sentence, (str, bytes)) or not isinstance(sentence, Iterable)
-        for sentence in document
-    )
+def _is_list(given: Any) -> bool:
+    return isinstance(given, Iterable) and not isinstance(given, (str, bytes))
 
 
 def _files(path: PathLike) -> list[PathLike]:
@@ -183,11 +177,6 @@ def _files(path: PathLike) -> list[PathLike]:
     if not found:
         raise DataError("this folder has no files in it.", path=path)
     return list(found)
-
-
-def _of_file(path: PathLike) -> Iterator[list[list[str]]]:
-    with closing(read_sentences(path, keep_blank=True)) as sentences:
-        yield from runs(sentences)
 
 
 # Words and their numbers: chosen by count, kept as plain text, applied to whole corpora.
@@ -321,7 +310,7 @@ def hold(text: Text) -> Held:
     """The corpus in a form that can be read twice: its path, or a list of its sentences."""
     if isinstance(text, (str, os.PathLike)):
         # Standard input flows by once only.
-        if len(str(text).split("\n")) > 1:
+        if "\n" in str(text):
             raise DataError(
                 "a text is given by its path or as a list of sentences, each a list of words; this "
                 f"is the text itself, {str(text)[:40]!r} ... Try "

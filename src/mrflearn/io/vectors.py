@@ -6,7 +6,6 @@ the word, one space, the figures as little-endian float32, and as a rule a newli
 
 from __future__ import annotations
 
-import codecs
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -19,10 +18,8 @@ from mrflearn.io.files import PathLike, located, read_bytes, write_binary
 
 Format = Literal["auto", "text", "binary"]
 FLOAT = np.dtype("<f4")
-BEGINNING = 1 << 16  # bytes that are looked at to tell text from binary
 # What is meant for a number, whether it can be read as one or not.
 FIGURE = re.compile(rb"[-+.,0-9]+([eE][-+]?[0-9]+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE)
-CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +44,8 @@ def read_vectors(path: PathLike, format: Format = "auto") -> NamedVectors:  # no
     """All vectors of a file; `auto` takes it for text where it begins as text does."""
     with located(path):
         content = read_bytes(path)
-        words, dimensions, start = layout = _read_header(content)
-        text = format == "text" or (format == "auto" and _is_text(content, *layout))
+        words, dimensions, start = _read_header(content)
+        text = format == "text" or (format == "auto" and _is_text(content, start, dimensions))
         values = np.empty((words, dimensions), dtype=np.float32)
         names = (_read_text if text else _read_binary)(content, start, values)
         if not np.isfinite(values).all():
@@ -109,35 +106,12 @@ def _read_header(content: bytes) -> tuple[int, int, int]:
     return words, dimensions, end + 1
 
 
-def _is_text(content: bytes, words: int, dimensions: int, start: int) -> bool:
-    """Whether a word and figures stand in the first line; else whether binary does not fit.
-
-    Words with the bytes of float32 numbers fill a binary file to its end, which text does not, but
-    for a vector of one or two that is made so.
-    """
+def _is_text(content: bytes, start: int, dimensions: int) -> bool:
+    """Whether a word and what is meant for figures stand in the first line."""
     end = content.find(b"\n", start)
     line = content[start : end if end >= 0 else len(content)].strip(b"\r ")
     cells = line.split(b" ")[1:]
-    if len(cells) == dimensions and all(map(FIGURE.fullmatch, cells)):
-        return True
-    if _fits_binary(content, start, words, dimensions * FLOAT.itemsize):
-        return False
-    beginning = content[start : start + BEGINNING]
-    try:
-        # A character may be cut in two at the end.
-        codecs.getincrementaldecoder("utf-8")().decode(beginning)
-    except UnicodeDecodeError:
-        return False
-    return not CONTROL.search(beginning)
-
-
-def _fits_binary(content: bytes, start: int, words: int, size: int) -> bool:
-    for _ in range(words):
-        space = content.find(b" ", start)
-        start = space + 1 + size
-        if space < 0 or start > len(content):
-            return False
-    return not content[start:].strip(b"\r\n")
+    return len(cells) == dimensions and all(map(FIGURE.fullmatch, cells))
 
 
 def _read_text(content: bytes, start: int, values: NDArray[np.float32]) -> list[str]:

@@ -293,7 +293,7 @@ def stream_of(
 ) -> DocumentStream:
     """Documents of sentences of words as one stream of numbers."""
     encoded = [[vocabulary.encode(words) for words in sentences] for sentences in documents]
-    return DocumentStream.of(encoded, vocabulary.separator, range(len(encoded)))
+    return DocumentStream.of(encoded, vocabulary.separator)
 
 
 class NgramScores(NamedTuple):

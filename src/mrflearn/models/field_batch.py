@@ -27,16 +27,14 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
-from mrflearn.features.index import (
-    FactorTemplate,
+from mrflearn.features.features import (
+    UNKNOWN,
+    CompiledFeatures,
+    CompiledLabels,
+    Numbering,
     attributes_of,
-    constant,
-    neighbours,
-    weighted_pairs,
-    with_bias,
 )
-from mrflearn.features.labels import CompiledLabels
+from mrflearn.features.index import FactorTemplate, constant, neighbours, weighted_pairs, with_bias
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 
 NOBODY = torch.zeros(0, dtype=torch.int64)

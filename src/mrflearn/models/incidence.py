@@ -27,8 +27,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from mrflearn.features.features import CompiledFeatures, Numbering
-from mrflearn.features.index import FactorTemplate, attributes_of, cells_of
+from mrflearn.features.features import CompiledFeatures, Numbering, attributes_of
+from mrflearn.features.index import FactorTemplate, cells_of
 
 # An attribute is narrow if it has weights for at most this share of the labels (or for one only).
 NARROW_SHARE = 16

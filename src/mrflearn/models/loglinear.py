@@ -28,7 +28,7 @@ from torch import Tensor
 
 from mrflearn.errors import GraphError
 from mrflearn.execution.resources import moved
-from mrflearn.features.features import CompiledFeatures
+from mrflearn.features.features import CompiledFeatures, CompiledLabels
 from mrflearn.features.index import (
     FactorTemplate,
     constant,
@@ -37,7 +37,6 @@ from mrflearn.features.index import (
     recoded_cells,
     transition_features,
 )
-from mrflearn.features.labels import CompiledLabels
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.kernels.chain_sums import Steps

@@ -53,7 +53,7 @@ def _conditions(folder: Path) -> Row:
     """Versions, threads, and the state of the code if the folder is in its repository."""
     try:
         command = ["git", "describe", "--always", "--dirty"]
-        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         commit = found.stdout.strip() or None
     except OSError:  # no git on this machine
         commit = None

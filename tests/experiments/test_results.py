@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn.evaluation.rows import Rows
+from support.experiments import experiment_module
+
+Rows = experiment_module("", "results").Rows
 
 
 def test_a_rerun_knows_what_was_measured(tmp_path: Path) -> None:
