@@ -11,6 +11,8 @@ from hypothesis import given
 from mrflearn.errors import GraphError
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import inside_outside, log_partition
+from mrflearn.inference.parses import best_parses
+from mrflearn.kernels.rules import RuleShape
 from support.charts import all_parses, make_problem, problems
 
 
@@ -122,3 +124,19 @@ def test_charts_on_a_gpu_are_those_of_the_cpu(mixed, names):
     torch.testing.assert_close(there.log_partition.cpu(), here.log_partition)
     torch.testing.assert_close(there.rules.cpu(), here.rules)
     torch.testing.assert_close(there.words.cpu(), here.words)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_a_grammar_without_phrases_has_no_longer_sentences(dense):
+    none = torch.zeros(0, dtype=torch.int64)
+    shape = RuleShape.full(0, 2) if dense else RuleShape(0, 2, none, none, none)
+    lengths = torch.tensor([2, 1, 2])
+    potentials = ChartPotentials(
+        shape, torch.zeros(5, 2), lengths, torch.zeros(0), torch.zeros(2).log_softmax(0)
+    )
+    found = inside_outside(potentials)
+    for value in (found.log_partition, log_partition(potentials)):
+        assert value.tolist() == [-torch.inf, 0.0, -torch.inf]
+    assert found.words.tolist() == [[0, 0], [0, 0], [0.5, 0.5], [0, 0], [0, 0]]
+    assert found.start.tolist() == [0.5, 0.5]
+    assert [len(parses) for parses in best_parses(potentials, 3)] == [0, 2, 0]

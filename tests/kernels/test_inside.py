@@ -125,19 +125,6 @@ def test_a_grammar_without_phrases_has_sentences_of_one_word():
     assert one.start.tolist() == [0.5, 0.5]
 
 
-@pytest.mark.parametrize("dense", [True, False])
-def test_a_grammar_without_phrases_has_no_longer_sentences(dense):
-    none = torch.zeros(0, dtype=torch.int64)
-    shape = RuleShape.full(0, 2) if dense else RuleShape(0, 2, none, none, none)
-    grammar, words = GrammarWeights.of(torch.zeros(0), torch.zeros(2), shape), torch.zeros(3, 2, 2)
-    found = inside.expected_counts(words, grammar, torch.ones(3))
-    assert found.log_likelihood.tolist() == [-torch.inf] * 3
-    assert inside.log_likelihood(words, grammar).tolist() == [-torch.inf] * 3
-    assert not found.words.any()
-    assert not found.start.any()
-    assert inside.log_inside(words, torch.zeros(0), shape).shape == (0, 3, 3, 3)
-
-
 @pytest.mark.parametrize(
     ("phrases", "preterminals", "rule", "message"),
     [

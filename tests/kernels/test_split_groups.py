@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 
 from mrflearn.kernels.chart import Chart
-from mrflearn.kernels.rules import sparse_rules
+from mrflearn.kernels.rules import applied_rules
 from support.charts import Problem, make_problem, problems
 
 
@@ -16,7 +16,7 @@ def assert_same(problem: Problem, at_once: int = 2**20) -> None:
     words, rules, start = (x.exp() for x in (problem.words, problem.rules, problem.start))
     phrases = problem.shape.phrases
     wide, narrow = (
-        Chart.of(words, sparse_rules(problem.shape, rules, at_once=size), phrases)
+        Chart.of(words, applied_rules(problem.shape, rules, at_once=size), phrases)
         for size in (at_once, 0)
     )
     for name in ("by_start", "by_end", "start_scale", "end_scale"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -16,8 +17,7 @@ from mrflearn.kernels.rules import RuleShape
 PADDED, PADDED_ON_GPU = 2**19, 2**24
 
 
-@dataclass(frozen=True, eq=False)
-class ChartBatch:
+class ChartBatch(NamedTuple):
     """Sentences of about one length, which they are and how long.
 
     `tokens` is where their tokens stand, -1 after the last one of a shorter sentence.
@@ -60,10 +60,10 @@ class ChartPotentials:
         return pad(self.words, (0, 0, 0, 1), value=-torch.inf)
 
     def batches(self, elements: int) -> list[ChartBatch]:
-        """All sentences with words in batches whose charts hold about so many elements."""
+        """Sentences that may have parses, in batches whose charts hold about so many elements."""
         device, padded = self.words.device, PADDED_ON_GPU if self.words.is_cuda else PADDED
         planned = chart_batches(self.lengths.cpu(), elements, padded, self.shape)
-        return [ChartBatch(*(own.to(device) for own in vars(batch).values())) for batch in planned]
+        return [ChartBatch(*(own.to(device) for own in batch)) for batch in planned]
 
 
 def chart_batches(
@@ -71,6 +71,7 @@ def chart_batches(
 ) -> list[ChartBatch]:
     """All sentences with words, shortest first; those of one word come alone.
 
+    Without phrases there are no others, since nothing stands over two words.
     The charts of a batch hold about so many elements, or more only if one sentence's do.  Lengths
     are mixed only where all charts together hold `padded` elements at most, since it takes longer
     to begin with so small a chart than to fill some cells in vain.
@@ -78,7 +79,7 @@ def chart_batches(
     first = lengths.cumsum(0) - lengths
     groups: list[Tensor] = []
     before = 0  # the length of the last group, if it can be longer
-    for length in lengths.unique().tolist():
+    for length in lengths[lengths <= (1 if not shape.phrases else torch.inf)].unique().tolist():
         cost = max(1, chart_elements(length, shape))
         own = (lengths == length).nonzero()[:, 0]
         if before > 1 and (len(groups[-1]) + len(own)) * cost <= min(padded, elements):

@@ -50,20 +50,22 @@ def inside_outside(
 
     A batch of charts holds about so many elements; one sentence is always taken.
     """
-    lengths, words = potentials.lengths, potentials.padded_words
-    weight = words.new_ones(len(lengths)) if weight is None else weight
-    value = words.new_full((len(lengths),), -torch.inf)
-    counts = tuple(torch.zeros_like(x) for x in (words, potentials.rules, potentials.start))
-    grammar = _weights(potentials)
-    # A GPU is idle most of the time with charts that just fit into a processor's caches.
-    for batch in potentials.batches(elements or (2**28 if words.is_cuda else 2**24)):
+    words, grammar = potentials.padded_words, _weights(potentials)
+    weight = words.new_ones(len(potentials.lengths)) if weight is None else weight
+    value = torch.full_like(weight, -torch.inf)
+    counts, rules, start = map(torch.zeros_like, (words, potentials.rules, potentials.start))
+    for batch in potentials.batches(elements or _elements(words)):
         own = weight[batch.sentences]
         found = chart.expected_counts(words[batch.tokens], grammar, own, batch.lengths)
-        value[batch.sentences] = found.log_likelihood
-        counts[0][batch.tokens] = found.words
-        counts[1].add_(found.rules)
-        counts[2].add_(found.start)
-    return ChartBeliefs(value, counts[0][:-1], *counts[1:])
+        value[batch.sentences], counts[batch.tokens] = found.log_likelihood, found.words
+        rules += found.rules
+        start += found.start
+    return ChartBeliefs(value, counts[:-1], rules, start)
+
+
+def _elements(words: Tensor) -> int:
+    """That a batch of charts holds: a GPU is idle with those that just fit into CPU caches."""
+    return 2**28 if words.is_cuda else 2**24
 
 
 def log_partition(potentials: ChartPotentials) -> Float[Tensor, " b"]:
@@ -80,7 +82,7 @@ class _LogPartition(torch.autograd.Function):
         ctx.potentials = potentials
         words, grammar = potentials.padded_words, _weights(potentials)
         value = words.new_full((len(potentials.lengths),), -torch.inf)
-        for batch in potentials.batches(2**28 if words.is_cuda else 2**24):
+        for batch in potentials.batches(_elements(words)):
             scores = words[batch.tokens]
             value[batch.sentences] = chart.log_likelihood(scores, grammar, batch.lengths)
         return value
@@ -231,7 +233,7 @@ class Prefix:
         n, phrases = len(words), self.shape.phrases
         inside = words.new_full((self.shape.symbols, n + 1, n + 1), -torch.inf)
         inside[phrases:, :n, 1:2] = words.t().unsqueeze(2)
-        if n > 1:
+        if n > 1 and phrases:
             inside[:phrases] = chart.log_inside(words.unsqueeze(0), self.rules, self.shape)[:, 0]
         return inside
 
@@ -248,14 +250,8 @@ class Prefix:
         left = inside[:, places, k - places]
         above, top = _scaled(above + left.amax(dim=0))
         left = (left - left.amax(dim=0).clamp(min=torch.finfo(left.dtype).min)).exp()
-        if shape.dense:
-            table = self.rules.exp().view(shape.phrases, -1)
-            joined = torch.einsum("ak,sk->as", above, left)
-            total = joined.flatten() @ table.view(-1, shape.symbols)
-        else:
-            each = (above[shape.parent] * left[shape.left]).sum(dim=1) * self.rules.exp()
-            total = above.new_zeros(shape.symbols).index_add(0, shape.right, each)
-        return total.log() + top
+        each = (above @ left.t())[shape.parent, shape.left] * self.rules.exp()
+        return above.new_zeros(shape.symbols).index_add(0, shape.right, each).log() + top
 
 
 def _log_product(scores: Float[Tensor, " x"], matrix: Float[Tensor, "x y"]) -> Float[Tensor, " y"]:

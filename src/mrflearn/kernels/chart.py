@@ -27,17 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from mrflearn.kernels.rules import (
-    MAX,
-    AppliedRules,
-    BlockCounts,
-    DenseBeside,
-    RuleShape,
-    SparseBeside,
-    Splits,
-    dense_rules,
-    sparse_rules,
-)
+from mrflearn.kernels.rules import MAX, AppliedRules, RuleShape, Splits, applied_rules
 
 # Numbers for every span of sentences, scaled span by span.
 
@@ -180,11 +170,12 @@ class Chart:
         if lengths is None:
             lengths = torch.full((b,), n, device=words.device)
         chart = cls(words, lengths, rules, Spans.of(value, logs=rules.semiring is MAX))
-        chart._fill()
+        if n > 1:
+            chart._fill()
         return chart
 
     @cached_property
-    def beside(self) -> tuple[DenseBeside | SparseBeside, DenseBeside | SparseBeside]:
+    def beside(self) -> tuple[Tensor, Tensor]:
         """What rules become beside each word as the left part, and as the right part."""
         rules = self.rules
         return rules.word_left.left.beside(self.words), rules.word_right.right.beside(self.words)
@@ -194,13 +185,21 @@ class Chart:
         n, two, up = spans.length, rules.words.parent, rules.phrases.parent
         value = two.apply(two.pairs(Splits.single(words[:, :-1], words[:, 1:])))
         spans.put(2, value, torch.zeros_like(spans.at(2)[1]))
-        left, right = self.beside
         for width in range(3, n + 1):
             splits, _, after, before, top = spans.splits(width)
             value = up.apply(up.pairs(splits))
-            left.add_up(value, after, slice(0, n - width + 1))
-            right.add_up(value, before, slice(width - 1, n))
+            self._beside(value, after, value, before, width - 1, up=True)
             spans.put(width, value, top)
+
+    def _beside(
+        self, right: Tensor, after: Tensor, left: Tensor, before: Tensor, width: int, *, up: bool
+    ) -> None:
+        """Adds what stands right of a word on the left, and left of one on the right."""
+        n, rules = self.inside.length, self.rules
+        on_left, on_right = self.beside
+        words = slice(0, n - width), slice(width, n)
+        rules.word_left.left.add(right, after, on_left, words[0], up=up)
+        rules.word_right.right.add(left, before, on_right, words[1], up=up)
 
     def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, " b"]]:
         """The inside of whole sentences, and its scale."""
@@ -218,7 +217,7 @@ class Chart:
         inside, rules, n = self.inside, self.rules.phrases, self.inside.length
         outside = Spans.of(torch.zeros_like(inside.by_start))
         counts: Tensor | None = None
-        lengths, (left, right) = set(self.lengths.tolist()), self.beside
+        lengths = set(self.lengths.tolist())
         for width in range(n, 1, -1):
             here, own_scale = inside.at(width)
             value, top = torch.zeros_like(here), torch.zeros_like(own_scale)
@@ -230,8 +229,7 @@ class Chart:
                 counts = found if counts is None else counts.add_(found)
                 value = rules.left.apply(pairs)
                 value += rules.right.apply(rules.right.pairs(as_right))
-                left.add_down(value[:, 1:], word_before, slice(0, n - width))
-                right.add_down(value[:, :-1], word_after, slice(width, n))
+                self._beside(value[:, 1:], word_before, value[:, :-1], word_after, width, up=False)
             if width in lengths:
                 whole = self.lengths == width
                 value[:, 0] = torch.where(whole.unsqueeze(1), root, value[:, 0])
@@ -255,13 +253,13 @@ class Chart:
         two = left.pairs(Splits.single(word_after, words[:, 1:]))
         value[:, :-1] += left.apply(two)
         value[:, 1:] += right.apply(right.pairs(Splits.single(word_before, words[:, :-1])))
-        found = BlockCounts(
+        found = (
             torch.zeros(()) if counts is None else counts,
             rules.word_left.left.count(own, with_right),
             rules.word_right.right.count(own, with_left),
             left.count(own[:, :-1], two),
         )
-        return own * value, rules.flat(found)
+        return own * value, rules.weighed(found)
 
 
 def _weighed(
@@ -309,7 +307,7 @@ class GrammarWeights:
     @cached_property
     def applied(self) -> AppliedRules:
         """The rules in the form that suits the grammar."""
-        return (dense_rules if self.shape.dense else sparse_rules)(self.shape, self.rules)
+        return applied_rules(self.shape, self.rules, dense=self.shape.dense)
 
     def chart(
         self, words: Float[Tensor, "b n p"], lengths: Int[Tensor, " b"] | None = None
@@ -327,7 +325,7 @@ class GrammarWeights:
 
 
 # Sums over all parses of sentences, and expected counts.  Sentences of one word come alone; longer
-# ones are padded to the longest with words of score -inf.
+# ones are padded to the longest with words of score -inf, and need a grammar with phrases.
 
 
 class ChartCounts(NamedTuple):
@@ -346,14 +344,8 @@ def log_likelihood(
 ) -> Float[Tensor, " b"]:
     """The log-sum of the scores of all parses of each sentence; -inf where there is none."""
     words, word_shift = _near_one(scores)
-    phrases = grammar.shape.phrases
-    if words.shape[1] == 1:
-        value = (words[:, 0] @ grammar.start[phrases:]).log()
-    elif phrases:
-        top, scale = grammar.chart(words, lengths).top()
-        value = (top @ grammar.start[:phrases]).log() + scale
-    else:
-        value = scores.new_full((len(scores),), -torch.inf)
+    _, own, top, scale = _roots(words, grammar, lengths)
+    value = (top @ grammar.start[own]).log() + scale
     return (value + grammar.shift(word_shift, lengths)).to(scores.dtype)
 
 
@@ -368,41 +360,39 @@ def expected_counts(
     Sentences without any parse have log-likelihood -inf, and count nothing.
     """
     words, word_shift = _near_one(scores)
-    phrases = grammar.shape.phrases
+    chart, own, top, scale = _roots(words, grammar, lengths)
+    joint = top * grammar.start[own]
+    total = joint.sum(dim=1)
+    share = joint / torch.where(total > 0, total, 1.0).unsqueeze(1)
+    value = total.log() + scale
     rules, start = torch.zeros_like(grammar.rules), torch.zeros_like(grammar.start)
-    if words.shape[1] == 1:
-        total, share = _shares(words[:, 0] * grammar.start[phrases:])
-        start[phrases:] = weight @ share
-        words, value = share.unsqueeze(1) * weight[:, None, None], total.log()
-    elif phrases:
-        chart = grammar.chart(words, lengths)
-        top, scale = chart.top()
-        total, share = _shares(top * grammar.start[:phrases])
-        start[:phrases] = weight @ share
-        root = torch.where(top > 0, grammar.start[:phrases], 0.0)
-        value = total.log() + scale
+    start[own] = weight @ share
+    if chart is None:
+        words = share.unsqueeze(1) * weight[:, None, None]
+    else:
+        root = torch.where(top > 0, grammar.start[own], 0.0)
         root_scale = torch.where(total > 0, -value, -torch.inf)
         words, rules = chart.expected_counts(root, root_scale, weight)
-    else:
-        words, value = torch.zeros_like(words), scores.new_full((len(scores),), -torch.inf)
     value = (value + grammar.shift(word_shift, lengths)).to(scores.dtype)
     return ChartCounts(value, words, rules, start)
 
 
-def _shares(value: Float[Tensor, "b x"]) -> tuple[Float[Tensor, " b"], Float[Tensor, "b x"]]:
-    """The sum of each row, and the row divided by it (zero where the sum is)."""
-    total = value.sum(dim=1)
-    return total, value / torch.where(total > 0, total, 1.0).unsqueeze(1)
+def _roots(
+    words: Float[Tensor, "b n p"], grammar: GrammarWeights, lengths: Int[Tensor, " b"] | None
+) -> tuple[Chart | None, slice, Float[Tensor, "b x"], Tensor | float]:
+    """The chart, if there is one; which symbols are roots, their inside, and its scale."""
+    phrases = grammar.shape.phrases
+    if words.shape[1] == 1:
+        return None, slice(phrases, None), words[:, 0], 0.0
+    chart = grammar.chart(words, lengths)
+    return chart, slice(0, phrases), *chart.top()
 
 
 def best_inside(
     scores: Float[Tensor, "b n p"], rules: Float[Tensor, " r"], shape: RuleShape
 ) -> Float[Tensor, "b a n+1 n+1"]:
     """The score of the best parse of each phrase over each span, by first word and width."""
-    b, n, _ = scores.shape
-    if n == 1 or not shape.phrases:  # no phrase stands over one word, and none over any
-        return scores.new_full((b, shape.phrases, n + 1, n + 1), -torch.inf)
-    applied = sparse_rules(shape, rules, MAX)
+    applied = applied_rules(shape, rules, semiring=MAX)
     return Chart.of(scores, applied, shape.phrases).inside.by_start.movedim(-1, 1)
 
 
@@ -410,10 +400,7 @@ def log_inside(
     scores: Float[Tensor, "b n p"], rules: Float[Tensor, " r"], shape: RuleShape
 ) -> Float[Tensor, "a b n+1 n+1"]:
     """The log-sum over the parses of each phrase over each span, by first word and width."""
-    b, n, _ = scores.shape
-    if n == 1 or not shape.phrases:
-        return scores.new_full((shape.phrases, b, n + 1, n + 1), -torch.inf)
-    words, word_shift = _near_one(scores)
+    n, (words, word_shift) = scores.shape[1], _near_one(scores)
     grammar = GrammarWeights.of(rules, scores.new_zeros(shape.symbols), shape)
     spans = grammar.chart(words).inside
     # A span of w words has taken w shifts of words and w - 1 of rules.

@@ -5,7 +5,7 @@ only where its parts have the right lengths: there are four blocks of rules.  A 
 roles (parent, left and right part), and a chart asks the same four things of each role: the
 products of the symbols in the other two, summed over splits (`pairs`); their sums over rules
 (`apply`); how often rules were used (`count`); and what the rules become beside a known word in
-this role (`beside`).
+this role (`beside`), to `add` what the other part and the parent give each other.
 
 Letters in shapes: b: sentences, the longest of n words; m: spans of one width; k: splits; a:
 parents; x, y: symbols of one role; q: pairs of symbols in the two other roles; r: rules.
@@ -27,6 +27,7 @@ from torch import Tensor
 from mrflearn.errors import GraphError
 from mrflearn.kernels.sparse_product import compressed
 
+AT_ONCE, AT_ONCE_ON_GPU = 2**13, 2**26  # elements that the products of a step may have
 Room: TypeAlias = Literal["everywhere", "before the end", "after the start"]
 
 
@@ -52,30 +53,56 @@ class RuleBlock(NamedTuple):
     right: DenseRole | SparseRole
 
 
-class BlockCounts(NamedTuple):
-    """How often the rules of each block were used, as `count` has it: without their weights."""
-
-    phrases: Tensor
-    word_left: Tensor
-    word_right: Tensor
-    words: Tensor
-
-
 @dataclass(frozen=True, eq=False)
 class AppliedRules:
-    """Rules with their weights in four blocks, by whether a part is a phrase or a word.
+    """Rules with their weights in four blocks, by whether a part is a phrase or a word."""
 
-    `symbols_first` is how these rules want numbers in memory; `flat` puts counts into the order of
-    the rules.
-    """
-
-    symbols_first: bool
+    weight: Tensor
+    places: Sequence[Any]  # of the blocks among the weights
     semiring: Semiring
-    flat: Callable[[BlockCounts], Float[Tensor, " r"]]
     phrases: RuleBlock
     word_left: RuleBlock
     word_right: RuleBlock
     words: RuleBlock
+
+    @property
+    def symbols_first(self) -> bool:
+        """How these rules want numbers in memory."""
+        return self.weight.ndim == 1
+
+    def weighed(self, counts: Sequence[Tensor]) -> Float[Tensor, " r"]:
+        """The counts of each block, as `count` has them, times the weights, in the rules' order."""
+        total = torch.zeros_like(self.weight)
+        for place, own in zip(self.places, counts, strict=True):
+            total[place] = own * self.weight[place]
+        return total.flatten()
+
+
+def applied_rules(
+    shape: RuleShape,
+    weight: Float[Tensor, " r"],
+    *,
+    dense: bool = False,
+    semiring: Semiring | None = None,
+    at_once: int | None = None,
+) -> AppliedRules:
+    """The rules of a full grammar as tables, of any as sparse matrices; see `SparseRole`.
+
+    Weights are logarithms for maxima, which are sparse.
+    """
+    semiring = semiring or SUM
+    if dense:
+        weight = weight.view(shape.phrases, shape.symbols, shape.symbols)
+        sorts = slice(0, shape.phrases), slice(shape.phrases, None)
+        tables = [(slice(None), left, right) for right in sorts for left in sorts]
+        blocks = [RuleBlock(*(DenseRole(weight[t], k) for k in range(3))) for t in tables]
+        return AppliedRules(weight, tables, semiring, *blocks)
+    at_once = at_once if at_once is not None else AT_ONCE_ON_GPU if weight.is_cuda else AT_ONCE
+    blocks = []
+    for block in shape.blocks:
+        own = weight[block.rule]
+        blocks.append(RuleBlock(*(SparseRole(r, own, semiring, at_once) for r in block.roles)))
+    return AppliedRules(weight, [block.rule for block in shape.blocks], semiring, *blocks)
 
 
 # Which binary rules a grammar has: the wiring of a chart, without any probabilities.
@@ -200,40 +227,15 @@ class DenseRole:
         found = own.flatten(0, 1).t() @ pairs.flatten(0, 1)
         return found.view(len(found), *self.last.shape[:2]).movedim(0, self.role)
 
-    def beside(self, words: Float[Tensor, "b n x"]) -> DenseBeside:
-        """The matrices of all words in this role."""
+    def beside(self, words: Float[Tensor, "b n x"]) -> Float[Tensor, "b n a x"]:
+        """For each word in this role a matrix from the other part to the parent."""
         table = words @ self.last.flatten(0, 1).t()
-        return DenseBeside(table.view(*words.shape[:2], *self.last.shape[:2]))
+        return table.view(*words.shape[:2], *self.last.shape[:2])
 
-
-@dataclass(frozen=True, eq=False)
-class DenseBeside:
-    """For each word a matrix from the other part to the parent."""
-
-    table: Float[Tensor, "b n a x"]
-
-    def add_up(self, total: Float[Tensor, "b m a"], other: Tensor, words: slice) -> None:
-        """Adds to parents what the other part gives them."""
-        total += (self.table[:, words] @ other.unsqueeze(-1))[..., 0]
-
-    def add_down(self, total: Float[Tensor, "b m x"], parent: Tensor, words: slice) -> None:
-        """Adds to the other part what parents give it."""
-        total += (self.table[:, words].transpose(-1, -2) @ parent.unsqueeze(-1))[..., 0]
-
-
-def dense_rules(shape: RuleShape, weight: Float[Tensor, " r"]) -> AppliedRules:
-    """The rules of a full grammar as tables."""
-    n, s = shape.phrases, shape.symbols
-    table = weight.view(n, s, s)
-    tables = table[:, :n, :n], table[:, n:, :n], table[:, :n, n:], table[:, n:, n:]
-
-    def flat(counts: BlockCounts) -> Float[Tensor, " r"]:
-        every, left, right, words = (c * w for c, w in zip(counts, tables, strict=True))
-        rows = torch.cat([every, left], dim=1), torch.cat([right, words], dim=1)
-        return torch.cat(rows, dim=2).flatten()
-
-    blocks = [RuleBlock(*(DenseRole(own, role) for role in range(3))) for own in tables]
-    return AppliedRules(False, SUM, flat, *blocks)
+    def add(self, total: Tensor, values: Tensor, beside: Tensor, words: slice, *, up: bool) -> None:
+        """Adds to parents what the other part gives them beside some words, or the other way."""
+        table = beside[:, words] if up else beside[:, words].transpose(-1, -2)
+        total += (table @ values.unsqueeze(-1))[..., 0]
 
 
 # Sparse rules: products are formed for the pairs of symbols that some rule has, once a pair, and
@@ -285,24 +287,21 @@ class ListedRole:
         pairs = code // width, code % width
         return cls(symbols[role], pair, pairs, (sizes[role], sizes[one], sizes[other]))
 
-    def __len__(self) -> int:
-        return len(self.pairs[0])
-
     @cached_property
     def gathered(self) -> SparseSums:
         """From pairs to the symbols of this role."""
-        return SparseSums(self.symbol, self.pair, self.sizes[0], len(self))
+        return SparseSums(self.symbol, self.pair, self.sizes[0], len(self.pairs[0]))
 
     @cached_property
     def spread(self) -> SparseSums:
         """From symbols of this role to pairs."""
-        return SparseSums(self.pair, self.symbol, len(self), self.sizes[0])
+        return SparseSums(self.pair, self.symbol, len(self.pairs[0]), self.sizes[0])
 
     @cached_property
     def ends(self) -> tuple[SparseSums, ...]:
         """From pairs to the first symbol of each, and to the second."""
         each = zip(self.pairs, self.sizes[1:], strict=True)
-        return tuple(SparseSums(symbol, None, size, len(self)) for symbol, size in each)
+        return tuple(SparseSums(symbol, None, size, len(symbol)) for symbol, size in each)
 
 
 class ListedBlock(NamedTuple):
@@ -399,7 +398,7 @@ class SparseRole:
     @cached_property
     def ends(self) -> tuple[Any, ...]:
         """From pairs to the symbols they are made of."""
-        ones = self.weight.new_ones(len(self.listed))
+        ones = self.weight.new_ones(len(self.listed.pairs[0]))
         return tuple(self.semiring.prepare(end, ones) for end in self.listed.ends)
 
     def pairs(self, splits: Splits) -> Float[Tensor, "q m b"]:
@@ -439,32 +438,16 @@ class SparseRole:
         found = _turned(own).index_select(0, self.listed.symbol)
         return found.mul_(pairs.index_select(0, self.listed.pair)).sum(dim=(1, 2))
 
-    def beside(self, words: Float[Tensor, "b n x"]) -> SparseBeside:
-        """The numbers of all words in this role."""
+    def beside(self, words: Float[Tensor, "b n x"]) -> Float[Tensor, "q n b"]:
+        """For each word in this role a number for each pair of parent and other part."""
         sums = self.semiring.prepare(self.listed.spread, self.weight)
-        return SparseBeside(self, self.semiring.apply(sums, _turned(words), None))
+        return self.semiring.apply(sums, _turned(words), None)
 
-
-@dataclass(frozen=True, eq=False)
-class SparseBeside:
-    """For each word a number for each pair of parent and other part."""
-
-    role: SparseRole
-    table: Float[Tensor, "q n b"]
-
-    def add_up(self, total: Float[Tensor, "b m a"], other: Tensor, words: slice) -> None:
-        """Adds to parents what the other part gives them."""
-        self._add(total, other, words, 1, 0)
-
-    def add_down(self, total: Float[Tensor, "b m x"], parent: Tensor, words: slice) -> None:
-        """Adds to the other part what parents give it."""
-        self._add(total, parent, words, 0, 1)
-
-    def _add(self, total: Tensor, values: Tensor, words: slice, start: int, end: int) -> None:
-        role, semiring = self.role, self.role.semiring
-        pairs = _turned(values).index_select(0, role.listed.pairs[start])
-        semiring.times_(pairs, self.table[:, words])
-        semiring.apply(role.ends[end], pairs, _turned(total))
+    def add(self, total: Tensor, values: Tensor, beside: Tensor, words: slice, *, up: bool) -> None:
+        """Adds to parents what the other part gives them beside some words, or the other way."""
+        pairs = _turned(values).index_select(0, self.listed.pairs[up])
+        self.semiring.times_(pairs, beside[:, words])
+        self.semiring.apply(self.ends[not up], pairs, _turned(total))
 
 
 def _spans_with_room(room: Room, m: int, i: int, j: int) -> slice:
@@ -472,31 +455,3 @@ def _spans_with_room(room: Room, m: int, i: int, j: int) -> slice:
     if room == "before the end":
         return slice(0, m - 2 - i)
     return slice(m - j, m) if room == "after the start" else slice(0, m)
-
-
-AT_ONCE, AT_ONCE_ON_GPU = 2**13, 2**26  # elements that the products of a step may have
-
-
-def sparse_rules(
-    shape: RuleShape,
-    weight: Float[Tensor, " r"],
-    semiring: Semiring = SUM,
-    at_once: int | None = None,
-) -> AppliedRules:
-    """The rules of any grammar as sparse matrices; weights are logarithms for maxima."""
-    if at_once is None:
-        at_once = AT_ONCE_ON_GPU if weight.is_cuda else AT_ONCE
-
-    weights = [weight[block.rule] for block in shape.blocks]
-
-    def flat(counts: BlockCounts) -> Float[Tensor, " r"]:
-        total = torch.zeros_like(weight)
-        for block, count, own in zip(shape.blocks, counts, weights, strict=True):
-            total[block.rule] = count * own
-        return total
-
-    blocks = [
-        RuleBlock(*(SparseRole(role, own, semiring, at_once) for role in block.roles))
-        for block, own in zip(shape.blocks, weights, strict=True)
-    ]
-    return AppliedRules(True, semiring, flat, *blocks)
