@@ -24,13 +24,12 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.execution.recording import recorded
-from mrflearn.features.moments import Moments
+from mrflearn.features.moments import Moments, ring_of
 from mrflearn.features.spelling import SpellingTable
 from mrflearn.features.tagged_sentences import JointMoments
 from mrflearn.graph.lifted import CENTRE, TagPotentials, WordPotentials
 from mrflearn.inference.lifted import LiftedInference
 from mrflearn.inference.perron import onward
-from mrflearn.io.corpus import LINE_END_ID
 from mrflearn.kernels.sparse_product import SparseMatrix, pair_expectation
 from mrflearn.models.lifted import (
     NAMES,
@@ -297,10 +296,8 @@ class Gaps(NamedTuple):
     @classmethod
     def of(cls, ids: NDArray[np.int32], separator: int, offsets: int) -> Gaps:
         """Every word of a text, given as ids with `LINE_END_ID` after each sentence."""
-        ends = ids == LINE_END_ID
-        line = np.repeat(np.where(ends, separator, ids), np.where(ends, offsets, 1))
-        edge = np.full(offsets, separator, line.dtype)
-        line = np.concatenate([edge, line, edge]).astype(np.int64)
+        ring, *_ = ring_of(ids, separator, offsets)
+        line = np.concatenate([np.full(offsets, separator), ring])
         at = np.flatnonzero(line != separator)
         steps = np.arange(1, offsets + 1)
         parts = line[at[:, None] - steps], line[at], line[at[:, None] + steps]
