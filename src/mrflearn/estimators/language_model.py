@@ -28,7 +28,6 @@ from mrflearn.estimators.lifted_training import (
 from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
 from mrflearn.estimators.word_vectors import WordSpace
 from mrflearn.features.moments import Moments, moments_of, ring_of
-from mrflearn.graph.lifted import WordPotentials
 from mrflearn.inference.annealed import annealed_ring
 from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.transfer import (
@@ -470,7 +469,6 @@ def likelihood(
     positions = moments.positions
     potentials, errors = learned.model.potentials().double(), {}
     if method == "ring":
-        _check_small(potentials)
         normaliser = float(ring_log_partition(potentials, positions)) / positions
     else:
         generator = torch.Generator(device=potentials.unary.device).manual_seed(seed)
@@ -534,7 +532,6 @@ def _counted(method: TextScoreKind, total: float, moments: Moments, **errors: An
 
 def _of_sentences(learned: LearnedText, ids: NDArray[np.int32]) -> float:
     potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
-    _check_small(potentials)
     words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
     lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
     longest = max(len(line) for line in lines)
@@ -552,11 +549,3 @@ def _of_gaps(learned: LearnedText, ids: NDArray[np.int32]) -> float:
         float(log_conditionals(scores, piece, separator).double().sum())
         for piece in gaps.to(scores.unary.device).split(WORDS_AT_A_TIME)
     )
-
-
-def _check_small(potentials: WordPotentials) -> None:
-    if potentials.states > 4096:
-        raise SettingsError(
-            f"{potentials.states} words are too many for an exact likelihood; try method='bound', "
-            "'ais' or 'pl'."
-        )

@@ -33,7 +33,7 @@ from mrflearn.features.tagged_sentences import (
 from mrflearn.graph.lifted import CENTRE, PLACES, TagPotentials
 from mrflearn.inference.lifted import LogPartitionBound, Stars, TagChains, star_spacing
 from mrflearn.inference.sentence_tags import expected_moments
-from mrflearn.kernels.sparse_product import SparseMatrix
+from mrflearn.kernels.low_rank import SparseMatrix
 from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel, places_named
 from mrflearn.models.storage import record, texts
 from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies, tag_scaling

@@ -17,6 +17,7 @@ from typing import TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from mrflearn.errors import DataError
 from mrflearn.execution.executor import Executor
@@ -67,6 +68,11 @@ class PairCounts:
     def codes(self, states: int) -> Counts:
         """Each pair as the number `left * states + right`."""
         return self.left * states + self.right
+
+    def matrix(self, states: int, values: NDArray[np.float64] | None = None) -> csr_array:
+        """The counts, or other values of the pairs, as a sparse states x states matrix."""
+        own = self.count.astype(np.float64) if values is None else values
+        return csr_array((own, (self.left, self.right)), shape=(states, states))
 
 
 @final

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.kernels.sparse_product import compressed
+from mrflearn.kernels.low_rank import compressed
 
 Room: TypeAlias = Literal["everywhere", "before the end", "after the start"]
 

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from mrflearn.errors import DataError
@@ -30,7 +29,7 @@ from mrflearn.features.tagged_sentences import JointMoments
 from mrflearn.graph.lifted import CENTRE, TagPotentials, WordPotentials
 from mrflearn.inference.lifted import LiftedInference
 from mrflearn.inference.perron import onward
-from mrflearn.kernels.sparse_product import SparseMatrix, pair_expectation
+from mrflearn.kernels.low_rank import SparseMatrix
 from mrflearn.models.lifted import (
     NAMES,
     TRANSITIONS,
@@ -63,10 +62,7 @@ class WordFrequencies:
     def of(cls, moments: Moments, like: Tensor) -> WordFrequencies:
         positions, triples = moments.positions, None
         unary = torch.from_numpy(moments.unary / positions).to(like)
-        shares = (
-            csr_array((pair.count / positions, (pair.left, pair.right)), (moments.states,) * 2)
-            for pair in moments.pairs
-        )
+        shares = (pair.matrix(moments.states) / positions for pair in moments.pairs)
         pairs = tuple(SparseMatrix.of(share, like.dtype, like.device) for share in shares)
         if moments.triples is not None:
             codes = torch.from_numpy(moments.triples.codes).to(like.device)
@@ -75,7 +71,8 @@ class WordFrequencies:
 
     def mean_score(self, potentials: WordPotentials) -> Float[Tensor, ""]:
         mean = (self.unary * potentials.unary).sum(dtype=torch.float64)
-        mean = mean + pair_expectation(potentials.left, potentials.right, self.pairs)
+        for pair, left, right in zip(self.pairs, *potentials.factors(), strict=True):
+            mean = mean + (left * (pair @ right)).sum(dtype=torch.float64)
         if potentials.triples is None:
             return mean
         if self.triples is None:
