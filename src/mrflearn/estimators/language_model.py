@@ -211,8 +211,12 @@ class LanguageModel(WordSpace, ScoresText):
             raise SettingsError(f"dims must be >= 1; got {self.dims}.")
         text = X if isinstance(X, Moments) else hold(X)
         earlier = getattr(self, "_learned", None) if self.warm_start else None
-        moments = self._moments(text, None if earlier is None else earlier.vocabulary)
-        held_out = None if validation is None else self._moments(validation, moments.vocabulary)
+        known = None if earlier is None else earlier.vocabulary
+        limits = {"size": self.vocabulary_size, "min_count": self.min_count}
+        moments = moments_of(text, self.context, known, **limits)
+        held_out = (
+            None if validation is None else moments_of(validation, self.context, moments.vocabulary)
+        )
         settings = LiftedSettings(
             weights=None if isinstance(self.weights, str) else self.weights,
             seed=self.random_state,
@@ -225,7 +229,7 @@ class LanguageModel(WordSpace, ScoresText):
         fitted = self._train(text, moments, settings, held_out)
         self.outcome_ = fitted.outcome
         lengths = np.stack([moments.lengths, moments.length_counts])
-        assert moments.vocabulary is not None  # noqa: S101 - `_moments` made sure
+        assert moments.vocabulary is not None  # noqa: S101 - `moments_of` made sure
         bound, words = fitted.log_partition_bound, moments.vocabulary
         self._learned = LearnedText(fitted.model, bound, words, lengths)
         self.bound_ = _mean_bound(self._learned, moments)
@@ -432,7 +436,7 @@ class LanguageModel(WordSpace, ScoresText):
             if self.estimator != "ml":
                 raise DataError("pseudolikelihood reads the text itself, not only its moments.")
             return train_direct("ml", moments, None, settings)
-        assert moments.vocabulary is not None  # noqa: S101 - `_moments` made sure
+        assert moments.vocabulary is not None  # noqa: S101 - `moments_of` made sure
         ids = encode_corpus(hold(text), moments.vocabulary)
         return train_direct(self.estimator, moments, ids, settings)
 
