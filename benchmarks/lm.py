@@ -29,8 +29,7 @@ from mrflearn import NgramLanguageModel, WordVectors
 from mrflearn.datasets.english import sample_documents
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
 from mrflearn.evaluation.similarity import CosineSpace, likeness
-from mrflearn.features.counting import count_text
-from mrflearn.features.moments import merge
+from mrflearn.features.moments import count_text, merge
 from mrflearn.io.corpus import Vocabulary, count_words, read_sentences, write_sentences
 from mrflearn.io.similarity import read_pairs
 from mrflearn.io.vectors import read_vectors
@@ -170,7 +169,7 @@ def sizes(text: Corpus) -> Iterator[list[str]]:
     """
     path = text.larger or text.train
     vocabulary = Vocabulary.from_counts(count_words(path), size=SIZE_WORDS)
-    once = count_text([path], vocabulary, 2)
+    once = count_text(path, vocabulary=vocabulary)
     corpora = {times: merge(*[once] * times) for times in (1, 4, 16)}
     settings = LiftedSettings(max_iterations=SIZE_EVALUATIONS, max_evaluations=SIZE_EVALUATIONS)
     seconds: dict[int, list[float]] = {times: [] for times in corpora}

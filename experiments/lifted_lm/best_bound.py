@@ -15,7 +15,7 @@ from rows import Rows
 from texts import Sentences, Split
 
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, train_lifted
-from mrflearn.features.counting import moments_of
+from mrflearn.features.moments import moments_of
 from mrflearn.io.corpus import Vocabulary, count_corpus
 
 PART, CHOICE = "best bound", "best bound, candidates"
@@ -114,7 +114,7 @@ def _held_out(
     train: Sentences, cut: int, settings: LiftedSettings, words: int | None
 ) -> dict[str, Any]:
     vocabulary = Vocabulary.from_counts(count_corpus(train), size=words)
-    first, last = (moments_of(part, vocabulary, CONTEXT) for part in (train[:cut], train[cut:]))
+    first, last = (moments_of(part, CONTEXT, vocabulary) for part in (train[:cut], train[cut:]))
     fit = train_lifted(first, settings, last)
     return {"held_out": certified(fit, last), "best_after": _best_after(fit), **_story(fit)}
 
@@ -128,7 +128,7 @@ def _best_after(fit: LiftedFit) -> int:
 def _final(text: Split, settings: LiftedSettings, words: int | None) -> dict[str, Any]:
     vocabulary = Vocabulary.from_counts(count_corpus(text.train), size=words)
     train, valid, test = (
-        moments_of(part, vocabulary, CONTEXT) for part in (text.train, text.valid, text.test)
+        moments_of(part, CONTEXT, vocabulary) for part in (text.train, text.valid, text.test)
     )
     fit = train_lifted(train, settings)
     found = {"train": train, "valid": valid, "test": test}
@@ -138,4 +138,4 @@ def _final(text: Split, settings: LiftedSettings, words: int | None) -> dict[str
 def _story(fit: LiftedFit) -> dict[str, Any]:
     outcome = fit.outcome
     return {"seconds": outcome.seconds, "evaluations": outcome.evaluations,
-            "slack": fit.ceiling.slack, "ended": outcome.reason}  # fmt: skip
+            "slack": fit.log_partition_bound.slack, "ended": outcome.reason}  # fmt: skip

@@ -12,8 +12,7 @@ from texts import Split
 from torch import Tensor
 
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, train_lifted
-from mrflearn.features.counting import moments_of
-from mrflearn.features.moments import Moments
+from mrflearn.features.moments import Moments, moments_of
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.io.corpus import Vocabulary, count_corpus
 from mrflearn.models.storage import StoredModel, read_model, write_model
@@ -39,7 +38,7 @@ def fitted(text: Split, settings: LiftedSettings, size: int | None, folder: Path
     asked = json.dumps([text.name, len(text.train), size, asdict(settings)])
     path = folder / "models" / hashlib.sha256(asked.encode()).hexdigest()[:12]
     if not path.exists():
-        train, valid = (moments_of(part, vocabulary, CONTEXT) for part in (text.train, text.valid))
+        train, valid = (moments_of(part, CONTEXT, vocabulary) for part in (text.train, text.valid))
         fit = train_lifted(train, settings, valid)
         tensors = dict(zip(PARTS, fit.model.potentials()[:3], strict=True))
         if settings.form == "low-rank":
@@ -68,4 +67,4 @@ def certified(fit: LiftedFit, valid: Moments) -> float:
     """The proven lower bound on the validation text's log-likelihood, nats a position."""
     scores = fit.model.potentials().double()
     mean = float(WordFrequencies.of(valid, scores.unary).mean_score(scores))
-    return mean - fit.ceiling.per_position(valid.positions)
+    return mean - fit.log_partition_bound.per_position(valid.positions)

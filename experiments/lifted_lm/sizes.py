@@ -14,8 +14,7 @@ from rows import Rows
 from texts import Sentences, larger
 
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
-from mrflearn.features.counting import moments_of
-from mrflearn.features.moments import merge
+from mrflearn.features.moments import merge, moments_of
 from mrflearn.io.corpus import Vocabulary, count_corpus
 
 PART = "sizes"
@@ -53,7 +52,7 @@ def report(rows: Rows) -> list[str]:
 
 def _measure(sentences: Sentences, size: int | None, device: str, repeats: int) -> dict[str, Any]:
     vocabulary = Vocabulary.from_counts(count_corpus(sentences), size=size)
-    once = moments_of(sentences, vocabulary, CONTEXT)
+    once = moments_of(sentences, CONTEXT, vocabulary)
     corpora = {times: merge(*[once] * times) for times in TIMES}
     limit = EVALUATIONS[device]
     settings = LiftedSettings(max_iterations=limit, max_evaluations=limit, device=device)

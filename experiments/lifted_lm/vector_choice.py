@@ -16,12 +16,12 @@ from sklearn.utils.extmath import randomized_svd
 from texts import Split
 
 from mrflearn.evaluation.similarity import CosineSpace
-from mrflearn.features.counting import moments_of
 from mrflearn.features.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
     positive_log_ratios,
 )
+from mrflearn.features.moments import moments_of
 from mrflearn.io.corpus import Vocabulary, count_corpus
 
 PART = "choice of vectors"
@@ -62,7 +62,7 @@ def report(rows: Rows) -> list[str]:
 def _judge(text: Split, distance: int, weights: str, dims: int) -> dict[str, Any]:
     assert text.likeness is not None
     vocabulary = Vocabulary.from_counts(count_corpus(text.train))
-    moments = moments_of(text.train, vocabulary, distance)
+    moments = moments_of(text.train, distance, vocabulary)
     ratios = positive_log_ratios(mixed_frequencies(moments, WEIGHTS[weights](distance)))
     left, size, _ = randomized_svd(ratios, dims, random_state=0)
     sets = for_choice(text.likeness)

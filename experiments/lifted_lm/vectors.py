@@ -25,7 +25,7 @@ from texts import Split
 from mrflearn import WordVectors
 from mrflearn.estimators.lifted_training import LiftedSettings
 from mrflearn.evaluation.similarity import CosineSpace
-from mrflearn.features.counting import moments_of
+from mrflearn.features.moments import moments_of
 from mrflearn.io.corpus import Vocabulary, count_corpus, encode_corpus
 from mrflearn.models.lifted import NeighbourModel, log_frequencies
 from mrflearn.objectives.base import Autograd
@@ -129,7 +129,7 @@ def _lifted(text: Split, settings: LiftedSettings, folder: Path) -> dict[str, An
 def _pseudolikelihood(text: Split, dims: int, epochs: int, device: str) -> dict[str, Any]:
     """The same model by stochastic gradients of its pseudolikelihood, with Adagrad's rates."""
     vocabulary = Vocabulary.from_counts(count_corpus(text.train))
-    moments = moments_of(text.train, vocabulary, CONTEXT)
+    moments = moments_of(text.train, CONTEXT, vocabulary)
     generator = torch.Generator().manual_seed(0)
     unary = log_frequencies(moments, torch.zeros(1)).to(device)
     left, *right = (

@@ -28,7 +28,9 @@ from report import write_report
 from results import Rows
 
 from mrflearn.datasets.docstrings import docstring_sentences
+from mrflearn.evaluation.rows import Rows
 from mrflearn.features.counting import count_text
+from mrflearn.features.moments import count_text
 from mrflearn.io.corpus import Vocabulary, count_words
 from mrflearn.kernels.low_rank import star_logsumexp
 
@@ -81,7 +83,9 @@ def counting(scale: Scale, lines: list[str], rows: Rows) -> Iterator[tuple[Any, 
             if point in rows:
                 continue
             path.write_text("\n".join(lines[: len(lines) // parts]) + "\n", encoding="utf-8")
-            seconds, moments = best_of(lambda p=path, v=vocabulary: count_text([p], v, OFFSETS))
+            seconds, moments = best_of(
+                lambda p=path, v=vocabulary: count_text(p, vocabulary=v, context=OFFSETS)
+            )
             pairs = [len(pair.count) for pair in moments.pairs]
             figures = {"words": moments.words, "known": len(vocabulary), "pairs": pairs}
             yield point, figures | {"seconds": seconds}

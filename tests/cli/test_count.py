@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrflearn.features.counting import count_text
-from mrflearn.features.moments import Moments
+from mrflearn.features.moments import Moments, count_text
 from mrflearn.features.moments_file import load_moments
 from mrflearn.io.corpus import Vocabulary
 from support.command import run
@@ -35,7 +34,7 @@ def test_counts_are_those_of_the_text(text: Path, tmp_path: Path) -> None:
     kept = tmp_path / "text.moments"
     options = ("--context", "3", "--vocabulary-size", "4", "--json")
     answer = run("count", str(text), "-o", str(kept), *options).json()
-    expected = count_text([text], Vocabulary(("<S>", "<unk>", "a", "b")), 3)
+    expected = count_text(text, vocabulary=Vocabulary(("<S>", "<unk>", "a", "b")), context=3)
     assert_same(load_moments(kept), expected)
     assert answer["words"] == expected.words
     assert answer["pairs"] == [len(pair.count) for pair in expected.pairs]

@@ -18,7 +18,7 @@ from mrflearn.estimators import language_model, lifted_training
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.estimators.loading import load
 from mrflearn.execution import resources
-from mrflearn.features import counting
+from mrflearn.features import moments as counting
 from mrflearn.features.moments import merge
 from mrflearn.inference.transfer import ring_log_partition
 from mrflearn.io.corpus import encode_corpus
@@ -82,7 +82,7 @@ def test_shares_of_sentences_add_up_to_the_bound(fitted):
     exact = [fitted.log_likelihood([text[n]], "exact").log_likelihood for n in alike]
     np.testing.assert_allclose(np.diff(shares[alike]), np.diff(exact), rtol=1e-5, atol=1e-5)
     with pytest.raises(DataError, match="needs the text itself"):
-        fitted.score_samples(fitted._training_moments(text))
+        fitted.score_samples(fitted._moments(text))
 
 
 def test_unknown_words_are_counted(fitted):
@@ -191,7 +191,7 @@ def test_saved_models_come_back(fitted, tmp_path):
 
 def test_training_does_not_depend_on_the_size_of_the_corpus():
     model = LanguageModel(dims=3, max_iterations=20)
-    once = clone(model)._training_moments(sentences(100))
+    once = clone(model)._moments(sentences(100))
     many = merge(*[once] * 16)
     first, second = clone(model).fit(once), clone(model).fit(many)
     assert first.outcome_.evaluations == second.outcome_.evaluations
@@ -233,7 +233,7 @@ def test_direct_estimators_beat_the_bounds_at_what_they_aim_at(fitted):
     for model in (exact, pseudo, quick):
         assert model.bound_ <= model.log_likelihood(text, "ring").per_position
     with pytest.raises(DataError, match="reads the text itself"):
-        LanguageModel(estimator="pl").fit(exact._training_moments(text))
+        LanguageModel(estimator="pl").fit(exact._moments(text))
     with pytest.raises(MrflearnError, match="not one of 'bound'"):
         LanguageModel(estimator="magic").fit(text)
 

@@ -19,7 +19,7 @@ from mrflearn import CompositeLanguageModel, MarkovField
 from mrflearn.errors import DataError, ExecutionError
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.spark import Spark
-from mrflearn.features.counting import count_text_shards
+from mrflearn.features.moments import count_text_shards
 from mrflearn.features.observations import CountShard
 from mrflearn.graph.builders import grid
 from mrflearn.objectives.expected_counts import ExpectedCounts

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.counting import MomentsCounter, count_text
-from mrflearn.features.moments import merge
+from mrflearn.features.moments import MomentsCounter, count_text, merge
 from mrflearn.io.corpus import LINE_END_ID, Vocabulary, count_words
 from support.moments import count_sentences
 
@@ -110,19 +109,19 @@ def test_a_corpus_may_be_cut_anywhere(sentences, context, size):
 def test_files_are_counted_as_their_sentences(tmp_path):
     (tmp_path / "one").write_text("a b  c\n\n \nb\n")
     (tmp_path / "two").write_text("a a")
-    moments = count_text([tmp_path / "one", tmp_path / "two"], VOCABULARY, 2)
+    moments = count_text(tmp_path / "one", tmp_path / "two", vocabulary=VOCABULARY)
     assert_same(moments, count_sentences([["a", "b", "c"], ["b"], ["a", "a"]], VOCABULARY, 2))
 
 
 def test_an_empty_file_has_no_positions(tmp_path):
     (tmp_path / "empty").write_text("")
-    moments = count_text([tmp_path / "empty"], VOCABULARY, 2).rounded_up()
+    moments = count_text(tmp_path / "empty", vocabulary=VOCABULARY).rounded_up()
     assert (moments.positions, moments.sentences, moments.words) == (0, 0, 0)
 
 
 def test_a_line_of_a_million_words(tmp_path):
     (tmp_path / "long").write_text("a b " * 500_000)
-    moments = count_text([tmp_path / "long"], VOCABULARY, 1)
+    moments = count_text(tmp_path / "long", vocabulary=VOCABULARY, context=1)
     assert as_dict(moments.pairs[0]) == {(0, 2): 500_000, (2, 0): 499_999, (1, 0): 1, (2, 1): 1}
     assert moments.lengths.tolist() == [1_000_000]
 
@@ -144,7 +143,7 @@ def test_wikitext_has_the_published_number_of_words(data_folder):
     path = data_folder / "wikitext-2" / "wiki.train.tokens.gz"
     counts = count_words(path)
     assert sum(counts.values()) == 2_051_910
-    moments = count_text([path], Vocabulary.from_counts(counts), 2)
+    moments = count_text(path, vocabulary=Vocabulary.from_counts(counts))
     assert (moments.words, moments.sentences) == (2_051_910, 23_767)
     assert moments.positions == moments.words + 2 * moments.sentences
     assert moments.rounded_up().positions % 3 == 0

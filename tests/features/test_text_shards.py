@@ -11,7 +11,7 @@ import pytest
 from mrflearn.errors import DataError
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.execution.executor import Serial
-from mrflearn.features.counting import count_text, count_text_shards
+from mrflearn.features.moments import count_text, count_text_shards
 from mrflearn.io.corpus import Vocabulary, count_words
 from support.text_shards import assert_same_moments, write_shards
 
@@ -21,7 +21,7 @@ def test_shards_add_up_to_the_whole(tmp_path, context):
     whole, shards = write_shards(tmp_path)
     found = count_text_shards(shards, Serial(), context=context, min_count=2)
     vocabulary = Vocabulary.from_counts(count_words(whole), min_count=2)
-    assert_same_moments(found, count_text([whole], vocabulary, context))
+    assert_same_moments(found, count_text(whole, vocabulary=vocabulary, context=context))
 
 
 def test_shards_may_be_compressed_and_some_empty(tmp_path):

@@ -191,7 +191,7 @@ def test_tightening_lowers_the_bound_towards_its_minimum(offsets):
     torch.testing.assert_close(tight, free.detach())
 
 
-def test_ceilings_are_what_the_bounds_say():
+def test_bounds_on_log_z_are_what_the_bounds_say():
     model = random_model(2, 4, seed=8)
     duals = random_duals(model, 8, 0.3)
     potentials = model.potentials()._replace(duals=duals)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from mrflearn.kernels.sparse_product import SparseMatrix
+from mrflearn.kernels.low_rank import SparseMatrix
 
 
 def test_sparse_is_dense():

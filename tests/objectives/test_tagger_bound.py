@@ -12,7 +12,7 @@ from mrflearn.features.spelling import SpellingTable
 from mrflearn.features.tagged_sentences import TaggedSentences, count_joint, with_separators
 from mrflearn.graph.lifted import PLACES
 from mrflearn.inference.lifted import Stars, TagChains, star_spacing
-from mrflearn.kernels.sparse_product import SparseMatrix
+from mrflearn.kernels.low_rank import SparseMatrix
 from mrflearn.models.lifted import JointTaggerModel
 from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies
 from mrflearn.training.lbfgs import LBFGS

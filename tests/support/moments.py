@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from mrflearn.features.counting import MomentsCounter
-from mrflearn.features.moments import Moments
+from mrflearn.features.moments import Moments, MomentsCounter
 from mrflearn.io.corpus import LINE_END_ID, Vocabulary
 
 

@@ -17,7 +17,7 @@ from mrflearn.cli.options import (
 )
 from mrflearn.cli.output import show
 from mrflearn.describe.blocks import Facts
-from mrflearn.features.counting import count_text_shards
+from mrflearn.features.moments import count_text_shards
 from mrflearn.features.moments_file import load_moments, save_moments
 
 

@@ -47,8 +47,8 @@ def lm(job: Job, text: list[Path], validation: Path | None) -> Any:
     job.fit(model, _source(job, model, text), validation=_read(validation), **job.saved)
     peak = peak_memory()
     job.facts |= {
-        "weights": list(model.ceiling_.weights),
-        "slack": model.ceiling_.slack,
+        "weights": list(model.log_partition_bound_.weights),
+        "slack": model.log_partition_bound_.slack,
         "peak_memory_mb": None if peak is None else round(peak / (1 << 20), 1),
     }
     remark("bounds are proven; positions count words and the separators before sentences")

@@ -20,15 +20,14 @@ from mrflearn.estimators.lifted_training import (
     LiftedFit,
     LiftedSettings,
     NumberType,
+    lower_bound,
     train_direct,
     train_lifted,
     train_on_best_weights,
 )
 from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
 from mrflearn.estimators.word_vectors import WordSpace
-from mrflearn.features.counting import checked_moments, counted, moments_of
-from mrflearn.features.moments import Moments
-from mrflearn.graph.lifted import WordPotentials
+from mrflearn.features.moments import Moments, moments_of, ring_of
 from mrflearn.inference.annealed import annealed_ring
 from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.transfer import (
@@ -61,7 +60,7 @@ class LearnedText:
     """A model with duals, its bound on log Z, words, and sentence lengths with counts."""
 
     model: NeighbourModel
-    ceiling: LogPartitionBound
+    log_partition_bound: LogPartitionBound
     vocabulary: Vocabulary
     lengths: NDArray[np.int64]
 
@@ -129,7 +128,7 @@ class LanguageModel(WordSpace, ScoresText):
     bound_, validation_bound_ : float
         Proven lower bounds on the log-likelihood of the training and the validation text, in nats
         per position; the second is None without a validation text.
-    ceiling_ : LogPartitionBound
+    log_partition_bound_ : LogPartitionBound
         The proven upper bound on log Z that these bounds are computed with.
     outcome_ : Outcome
         How training went: iterations, evaluations, why it ended, history.
@@ -212,9 +211,11 @@ class LanguageModel(WordSpace, ScoresText):
             raise SettingsError(f"dims must be >= 1; got {self.dims}.")
         text = X if isinstance(X, Moments) else hold(X)
         earlier = getattr(self, "_learned", None) if self.warm_start else None
-        moments = self._training_moments(text, None if earlier is None else earlier.vocabulary)
+        known = None if earlier is None else earlier.vocabulary
+        limits = {"size": self.vocabulary_size, "min_count": self.min_count}
+        moments = moments_of(text, self.context, known, **limits)
         held_out = (
-            None if validation is None else moments_of(validation, moments.vocabulary, self.context)
+            None if validation is None else moments_of(validation, self.context, moments.vocabulary)
         )
         settings = LiftedSettings(
             weights=None if isinstance(self.weights, str) else self.weights,
@@ -228,12 +229,11 @@ class LanguageModel(WordSpace, ScoresText):
         fitted = self._train(text, moments, settings, held_out)
         self.outcome_ = fitted.outcome
         lengths = np.stack([moments.lengths, moments.length_counts])
-        assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
-        self._learned = LearnedText(fitted.model, fitted.ceiling, moments.vocabulary, lengths)
-        self.bound_ = self.log_likelihood(moments).per_position
-        self.validation_bound_ = (
-            None if held_out is None else self.log_likelihood(held_out).per_position
-        )
+        assert moments.vocabulary is not None  # noqa: S101 - `moments_of` made sure
+        bound, words = fitted.log_partition_bound, moments.vocabulary
+        self._learned = LearnedText(fitted.model, bound, words, lengths)
+        self.bound_ = _mean_bound(self._learned, moments)
+        self.validation_bound_ = None if held_out is None else _mean_bound(self._learned, held_out)
         return self
 
     @property
@@ -242,9 +242,9 @@ class LanguageModel(WordSpace, ScoresText):
         return self._fitted().vocabulary
 
     @property
-    def ceiling_(self) -> LogPartitionBound:
+    def log_partition_bound_(self) -> LogPartitionBound:
         """The proven upper bound on log Z that bounds of texts are computed with."""
-        return self._fitted().ceiling
+        return self._fitted().log_partition_bound
 
     @property
     def vectors_(self) -> NDArray[np.float32]:
@@ -272,7 +272,7 @@ class LanguageModel(WordSpace, ScoresText):
         """
         learned = self._fitted()
         ids = None if isinstance(X, Moments) else encode_corpus(hold(X), learned.vocabulary)
-        moments = moments_of(X, learned.vocabulary, self.context, ids)
+        moments = moments_of(X, self.context, learned.vocabulary, ids=ids)
         return likelihood(learned, moments, ids, method, self.random_state)
 
     def text_score(self, X: Text | Moments) -> TextScore:
@@ -310,7 +310,7 @@ class LanguageModel(WordSpace, ScoresText):
         if isinstance(X, Moments):
             raise DataError("score_samples needs the text itself, not only its moments.")
         ids = encode_corpus(hold(X), learned.vocabulary)
-        moments = moments_of(X, learned.vocabulary, self.context, ids)
+        moments = moments_of(X, self.context, learned.vocabulary, ids=ids)
         return sentence_bounds(learned, moments, ids)
 
     def fill(
@@ -389,7 +389,7 @@ class LanguageModel(WordSpace, ScoresText):
     def _learned_parts(self) -> Parts:
         learned = self._fitted()
         kept = {
-            "ceiling": asdict(learned.ceiling),
+            "ceiling": asdict(learned.log_partition_bound),
             "words": list(learned.vocabulary.words),
             "bound": self.bound_,
             "validation_bound": self.validation_bound_,
@@ -401,19 +401,19 @@ class LanguageModel(WordSpace, ScoresText):
         pairs = {name: tensors[name] for name in FORMS[self.form]}
         duals, triples = tensors["duals"], tensors.get("triples")
         model = NeighbourModel(tensors["unary"], pairs, triples, duals)
-        ceiling = record(LogPartitionBound, learned["ceiling"])
+        bound = record(LogPartitionBound, learned["ceiling"])
         vocabulary = Vocabulary(texts(learned, "words"))
         if len(vocabulary) != model.states or duals.shape != (model.offsets, model.states):
             raise DataError("words, duals and scores differ in number")
         lengths = tensors["lengths"].cpu().numpy()
-        self._learned = LearnedText(model, ceiling, vocabulary, lengths)
+        self._learned = LearnedText(model, bound, vocabulary, lengths)
         self.bound_ = figure(learned["bound"])
         held_out = learned["validation_bound"]
         self.validation_bound_ = None if held_out is None else figure(held_out)
         self._restore_training(model, learned)
 
     def _stored_settings(self) -> dict[str, Any]:
-        weights = list(self.ceiling_.weights) if self.bound == "chains" else None
+        weights = list(self.log_partition_bound_.weights) if self.bound == "chains" else None
         return {**super()._stored_settings(), "weights": weights}
 
     def _train(
@@ -436,17 +436,9 @@ class LanguageModel(WordSpace, ScoresText):
             if self.estimator != "ml":
                 raise DataError("pseudolikelihood reads the text itself, not only its moments.")
             return train_direct("ml", moments, None, settings)
-        assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
+        assert moments.vocabulary is not None  # noqa: S101 - `moments_of` made sure
         ids = encode_corpus(hold(text), moments.vocabulary)
         return train_direct(self.estimator, moments, ids, settings)
-
-    def _training_moments(self, text: Text | Moments, known: Vocabulary | None = None) -> Moments:
-        if isinstance(text, Moments):
-            moments = checked_moments(text, self.context)
-            return moments if known is None else moments_of(moments, known, self.context)
-        if known is not None:
-            return moments_of(text, known, self.context)
-        return counted(text, self.context, size=self.vocabulary_size, min_count=self.min_count)
 
     @property
     def _chooses_weights(self) -> bool:
@@ -477,12 +469,10 @@ def likelihood(
         return _counted(method, total, moments)
     if method == "bound":
         moments = _bounded(learned, moments)
+        return _counted(method, _mean_bound(learned, moments) * moments.positions, moments)
     positions = moments.positions
     potentials, errors = learned.model.potentials().double(), {}
-    if method == "bound":
-        normaliser = learned.ceiling.per_position(positions)
-    elif method == "ring":
-        _check_small(potentials)
+    if method == "ring":
         normaliser = float(ring_log_partition(potentials, positions)) / positions
     else:
         generator = torch.Generator(device=potentials.unary.device).manual_seed(seed)
@@ -506,10 +496,8 @@ def sentence_bounds(
     A sentence owns its words and the K separators behind it: pairs reach no further.
     """
     potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
-    context, ends = potentials.offsets, ids == LINE_END_ID
-    closing = ends & ~np.concatenate([[True], ends[:-1]])
-    copies = np.where(ends, np.where(closing, context, 0), 1)
-    line = np.repeat(np.where(ends, separator, ids), copies).astype(np.int64)
+    context = potentials.offsets
+    line, closing, copies = ring_of(ids, separator, context)
     ring = torch.from_numpy(np.concatenate([np.full(context, separator), line]))
     ring = ring.to(potentials.unary.device)
     pieces = [
@@ -519,18 +507,25 @@ def sentence_bounds(
     values = torch.cat(pieces).cpu().numpy()
     after = np.cumsum(copies)[closing]
     first = np.concatenate([[0], after[:-1]])
-    positions = after - first
-    whole = likelihood(learned, moments, None, "bound", 0)
-    normaliser = learned.ceiling.per_position(_bounded(learned, moments).positions)
-    shares = np.add.reduceat(values, first) - positions * normaliser
+    moments = _bounded(learned, moments)
+    normaliser = learned.log_partition_bound.per_position(moments.positions)
+    shares = np.add.reduceat(values, first) - (after - first) * normaliser
+    total = _mean_bound(learned, moments) * moments.positions
     # Separators that round the ring of stars up belong to no sentence: all have the same share.
-    return np.asarray(shares + (whole.log_likelihood - shares.sum()) / len(shares))
+    return np.asarray(shares + (total - shares.sum()) / len(shares))
 
 
 def _bounded(learned: LearnedText, moments: Moments) -> Moments:
     """The ring that the bound is of: stars need a multiple of K + 1 positions."""
-    multiple = learned.ceiling.multiple
+    multiple = learned.log_partition_bound.multiple
     return moments.rounded_up(multiple) if multiple > 1 else moments
+
+
+def _mean_bound(learned: LearnedText, moments: Moments) -> float:
+    """The lower bound on the log-likelihood per position of the ring that it is of."""
+    moments, potentials = _bounded(learned, moments), learned.model.potentials().double()
+    frequencies = WordFrequencies.of(moments, potentials.unary)
+    return lower_bound(potentials, frequencies, learned.log_partition_bound, moments.positions)
 
 
 def _counted(method: TextScoreKind, total: float, moments: Moments, **errors: Any) -> TextScore:
@@ -541,7 +536,6 @@ def _counted(method: TextScoreKind, total: float, moments: Moments, **errors: An
 
 def _of_sentences(learned: LearnedText, ids: NDArray[np.int32]) -> float:
     potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
-    _check_small(potentials)
     words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
     lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
     longest = max(len(line) for line in lines)
@@ -559,11 +553,3 @@ def _of_gaps(learned: LearnedText, ids: NDArray[np.int32]) -> float:
         float(log_conditionals(scores, piece, separator).double().sum())
         for piece in gaps.to(scores.unary.device).split(WORDS_AT_A_TIME)
     )
-
-
-def _check_small(potentials: WordPotentials) -> None:
-    if potentials.states > 4096:
-        raise SettingsError(
-            f"{potentials.states} words are too many for an exact likelihood; try method='bound', "
-            "'ais' or 'pl'."
-        )

@@ -33,6 +33,7 @@ from mrflearn.models.lifted import (
 )
 from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.lifted import (
+    Frequencies,
     Gaps,
     LiftedLikelihood,
     WordFrequencies,
@@ -57,7 +58,7 @@ class LiftedFit(NamedTuple, Generic[M]):
     """How training went, its model with the duals of the bound, and log Z as certified."""
 
     outcome: Outcome[M]
-    ceiling: LogPartitionBound
+    log_partition_bound: LogPartitionBound
 
     @property
     def model(self) -> M:
@@ -76,6 +77,13 @@ def train_bound(
     outcome = minimise(objective, optimiser, in_double=in_double, **options)
     potentials: Any = outcome.model.potentials(objective.batch)
     return LiftedFit(outcome, bound.bound(potentials, objective.committed))
+
+
+def lower_bound(
+    potentials: Any, frequencies: Frequencies, bound: LogPartitionBound, positions: float
+) -> float:
+    """A proven lower bound on the log-likelihood per position."""
+    return float(frequencies.mean_score(potentials)) - bound.per_position(positions)
 
 
 # Which bound a language model is learned by, and what that needs.
@@ -102,7 +110,7 @@ def chosen_bound(
     if name != "windows":
         raise SettingsError(f"bound {name!r} is not one of 'chains', 'stars', 'windows'.")
     context = len(moments.offsets) if moments.offsets == ((1,), (2,)) else moments.context
-    reason = Windows.refuses_size(context, moments.states, device)
+    reason = Windows.refuses(context, moments.states, device)
     if reason is not None:
         raise SettingsError(reason)
     return Windows(), WINDOW_START
@@ -254,8 +262,8 @@ def train_on_best_weights(
 
     def validation_bound(fitted: LiftedFit[NeighbourModel]) -> float:
         potentials = fitted.model.potentials()
-        mean = WordFrequencies.of(valid, potentials.unary).mean_score(potentials)
-        return float(mean) - fitted.ceiling.per_position(valid.positions)
+        seen = WordFrequencies.of(valid, potentials.unary)
+        return lower_bound(potentials, seen, fitted.log_partition_bound, valid.positions)
 
     return max(fits, key=validation_bound)
 

@@ -85,7 +85,7 @@ class JointTagger(Estimator):
         The words that training saw.
     bound_
         The lower bound on the log-likelihood per position, in nats.
-    ceiling_
+    log_partition_bound_
         The certified upper bound on log Z that `bound_` is computed with.
     l2_, unlabelled_weight_
         The values taken.
@@ -188,9 +188,9 @@ class JointTagger(Estimator):
         return set(self._fitted().words[1:])
 
     @property
-    def ceiling_(self) -> LogPartitionBound:
-        """The proven upper bound on log Z that `bound_` is counted with."""
-        return self._fitted().ceiling
+    def log_partition_bound_(self) -> LogPartitionBound:
+        """The certified upper bound on log Z that `bound_` is computed with."""
+        return self._fitted().log_partition_bound
 
     def predict(self, X: Sentences) -> list[list[str]]:
         """The most probable tags of each sentence."""

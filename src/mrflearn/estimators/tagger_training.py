@@ -18,7 +18,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.lifted_training import train_bound
+from mrflearn.estimators.lifted_training import lower_bound, train_bound
 from mrflearn.execution.resources import choose_device
 from mrflearn.features.spelling import SpellingTable
 from mrflearn.features.tagged_sentences import (
@@ -33,7 +33,7 @@ from mrflearn.features.tagged_sentences import (
 from mrflearn.graph.lifted import CENTRE, PLACES, TagPotentials
 from mrflearn.inference.lifted import LogPartitionBound, Stars, TagChains, star_spacing
 from mrflearn.inference.sentence_tags import expected_moments
-from mrflearn.kernels.sparse_product import SparseMatrix
+from mrflearn.kernels.low_rank import SparseMatrix
 from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel, places_named
 from mrflearn.models.storage import record, texts
 from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies, tag_scaling
@@ -59,7 +59,7 @@ class LearnedTagger:
     words: tuple[str, ...]
     tags: tuple[str, ...]
     model: JointTaggerModel
-    ceiling: LogPartitionBound
+    log_partition_bound: LogPartitionBound
     spelling: dict[int, SpellingTable]
 
     @cached_property
@@ -123,7 +123,7 @@ def store(learned: LearnedTagger) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "words": list(learned.words),
         "tags": list(learned.tags),
         "rare_from": learned.spelling[CENTRE].rare_from,
-        "ceiling": asdict(learned.ceiling),
+        "ceiling": asdict(learned.log_partition_bound),
     }
     return kept, learned.model.parameters()
 
@@ -241,7 +241,7 @@ class Corpus:
         strength = self.l2 / moments.positions
         weights = dict.fromkeys((NAMES[place] for place in places), strength)
         checkpoint, resume = self.saved.next()
-        outcome, ceiling = train_bound(
+        outcome, proven = train_bound(
             objective,
             lambda: objective_in(torch.float64),
             bound,
@@ -253,10 +253,10 @@ class Corpus:
             resume=resume,
         )
         model = outcome.model
-        mean = float(objective.frequencies.mean_score(model.potentials(objective.batch)))
-        reached = mean - ceiling.per_position(moments.positions)
+        potentials, seen = model.potentials(objective.batch), objective.frequencies
+        reached = lower_bound(potentials, seen, proven, moments.positions)
         bare = replace(model, duals={})
-        learned = LearnedTagger(self.words, self.tags, bare, ceiling, self.spelling)
+        learned = LearnedTagger(self.words, self.tags, bare, proven, self.spelling)
         return Learning(learned, outcome, reached)
 
 

@@ -14,14 +14,13 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.execution.executor import Executor, Serial
-from mrflearn.features.counting import checked_moments, count_text_shards, counted
 from mrflearn.features.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
     positive_log_ratios,
     spectral_vectors,
 )
-from mrflearn.features.moments import Moments
+from mrflearn.features.moments import Moments, count_text_shards, moments_of
 from mrflearn.io.corpus import SEPARATOR, UNKNOWN, Text, Vocabulary
 from mrflearn.io.files import PathLike
 from mrflearn.io.vectors import NamedVectors, write_vectors
@@ -60,6 +59,11 @@ class WordSpace(Estimator):
             size=self.vocabulary_size,
             min_count=self.min_count,
         )
+
+    def _moments(self, text: Text | Moments, known: Vocabulary | None = None) -> Moments:
+        """Counts of a text over a known vocabulary, or its own; given counts, if they fit."""
+        size, least = self.vocabulary_size, self.min_count
+        return moments_of(text, self.context, known, size=size, min_count=least)
 
     def _words(self) -> Vocabulary:
         """The vocabulary; `NotFittedError` before `fit`."""
@@ -233,7 +237,7 @@ class WordVectors(WordSpace):
         del y
         if self.dims < 1:
             raise SettingsError(f"dims must be >= 1; got {self.dims}.")
-        moments = checked_moments(X, self.context) if isinstance(X, Moments) else self.count(X)
+        moments = self._moments(X)
         weights = harmonic_weights(len(moments.offsets))
         ratios = positive_log_ratios(mixed_frequencies(moments, weights))
         assert moments.vocabulary is not None  # noqa: S101 - both ways here made sure
@@ -255,7 +259,7 @@ class WordVectors(WordSpace):
             Counts of words and of pairs at each offset.
 
         """
-        return counted(text, self.context, size=self.vocabulary_size, min_count=self.min_count)
+        return self._moments(text)
 
     def _learned_parts(self) -> Parts:
         vectors = torch.from_numpy(self._vectors())

@@ -1,30 +1,44 @@
 """Moments of a text: counts of words and of pairs and triples at fixed offsets.
 
-A table of scores for all triples has C^3 numbers, too many for more than a hundred words or so.
-
 A corpus is one ring of positions [Jernite, Rush, Sontag 2015, section 4.1]: every sentence is
 preceded by K separators, K the largest offset.  A sentence thus meets separators alone on both
 sides, whatever its neighbours, so counts of corpora add up to the counts of all of them together.
 An image wrapped into a torus has such moments too, at offsets in two dimensions; see
-`torus_moments`.
+`lattice_moments`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import Vocabulary
+from mrflearn.execution.executor import Executor
+from mrflearn.io.corpus import (
+    LINE_END_ID,
+    Text,
+    Vocabulary,
+    count_corpus,
+    count_words,
+    encode_corpus,
+    hold,
+    read_blocks,
+)
+from mrflearn.io.files import PathLike
 
-# How often three states stand in a row: counted where the vocabulary is small.
+# All that the lifted language model reads of a corpus: word counts and pair counts at offsets.
 
 
-MOST_STATES = 128
+MOST_STATES = 128  # whose triples are counted: all their scores are C^3 numbers
+Offset: TypeAlias = tuple[int, ...]
+Counts: TypeAlias = NDArray[np.int64]
 
 
 @final
@@ -32,15 +46,8 @@ MOST_STATES = 128
 class TripleCounts:
     """Triples as rising codes `(first * states + second) * states + third`, with their counts."""
 
-    codes: NDArray[np.int64]
-    count: NDArray[np.int64]
-
-
-# All that the lifted language model reads of a corpus: word counts and pair counts at offsets.
-
-
-Offset: TypeAlias = tuple[int, ...]
-Counts: TypeAlias = NDArray[np.int64]
+    codes: Counts
+    count: Counts
 
 
 @final
@@ -62,6 +69,11 @@ class PairCounts:
         """Each pair as the number `left * states + right`."""
         return self.left * states + self.right
 
+    def matrix(self, states: int, values: NDArray[np.float64] | None = None) -> csr_array:
+        """The counts, or other values of the pairs, as a sparse states x states matrix."""
+        own = self.count.astype(np.float64) if values is None else values
+        return csr_array((own, (self.left, self.right)), shape=(states, states))
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -77,9 +89,9 @@ class Moments:
     offsets: tuple[Offset, ...]
     unary: Counts
     pairs: tuple[PairCounts, ...]
-    lengths: Counts
-    length_counts: Counts
-    separator: int | None
+    lengths: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    length_counts: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    separator: int | None = None
     vocabulary: Vocabulary | None = None
     filler: int = 0
     triples: TripleCounts | None = None
@@ -245,6 +257,202 @@ def _check_pairs(pair: PairCounts, states: int, positions: int, offset: Offset) 
         )
 
 
+# One streaming pass over text into moments; memory follows distinct pairs, not the corpus.
+
+
+def count_text(*paths: PathLike, vocabulary: Vocabulary, context: int = 2) -> Moments:
+    """Moments of text files, one sentence a line, at the offsets 1 to `context`; `-` is stdin."""
+    counter = MomentsCounter(vocabulary, context)
+    for block in read_blocks(*paths):
+        counter.add(vocabulary.encode_block(block))
+    return counter.moments()
+
+
+class MomentsCounter:
+    """Adds up pieces of a corpus, cut anywhere; `moments` may be asked for between sentences.
+
+    The ring is read from its first word on: the K separators that precede the corpus are those
+    that follow its last sentence, so that each line end adds K separators and nothing is left over.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, context: int) -> None:
+        if context < 1:
+            raise DataError(
+                f"a context of {context} words has no pairs to count; ask for 1 or more."
+            )
+        self.vocabulary = vocabulary
+        self.context = context
+        self._tail = np.full(context, vocabulary.separator, np.int32)
+        self._open_words = 0
+        self._unary = np.zeros(len(vocabulary), np.int64)
+        self._pairs = [_Runs() for _ in range(context)]
+        self._lengths = _Runs()
+        few = context > 1 and len(vocabulary) <= MOST_STATES
+        self._triples = _Runs() if few else None
+
+    def add(self, ids: NDArray[np.int32]) -> None:
+        """Count the next ids; `LINE_END_ID` ends a sentence, and empty sentences are skipped."""
+        separator, ends = self.vocabulary.separator, ids == LINE_END_ID
+        symbols, closing, _ = ring_of(ids, separator, self.context, inside=self._open_words > 0)
+        self._add_lengths(ends, closing)
+        ring = np.concatenate([self._tail, symbols])
+        self._unary += np.bincount(symbols, minlength=len(self._unary))
+        states = len(self._unary)
+        for offset, runs in enumerate(self._pairs, start=1):
+            left = ring[self.context - offset : -offset].astype(np.int64)
+            runs.add(*np.unique(left * states + symbols, return_counts=True))
+        if self._triples is not None:
+            row = ring[self.context - 2 :].astype(np.int64)
+            codes = (row[:-2] * states + row[1:-1]) * states + row[2:]
+            self._triples.add(*np.unique(codes, return_counts=True))
+        self._tail = ring[-self.context :]
+
+    def _add_lengths(self, ends: NDArray[np.bool_], closing: NDArray[np.bool_]) -> None:
+        words_before = self._open_words + np.cumsum(~ends)
+        totals = words_before[closing]
+        self._lengths.add(*np.unique(np.diff(totals, prepend=0), return_counts=True))
+        if len(ends):
+            self._open_words = int(words_before[-1] - (totals[-1] if len(totals) else 0))
+
+    def moments(self) -> Moments:
+        """The moments so far, without filler."""
+        if self._open_words:
+            raise DataError("a sentence is still open; end it with a line end before counting up.")
+        states = len(self._unary)
+        lengths, length_counts = self._lengths.total()
+        return Moments(
+            offsets=tuple((offset,) for offset in range(1, self.context + 1)),
+            unary=self._unary.copy(),
+            pairs=tuple(PairCounts.from_codes(*runs.total(), states) for runs in self._pairs),
+            lengths=lengths,
+            length_counts=length_counts,
+            separator=self.vocabulary.separator,
+            vocabulary=self.vocabulary,
+            triples=None if self._triples is None else TripleCounts(*self._triples.total()),
+        )
+
+
+def ring_of(
+    ids: NDArray[np.int32], separator: int, context: int, *, inside: bool = False
+) -> tuple[NDArray[np.int32], NDArray[np.bool_], NDArray[np.int64]]:
+    """A piece of a corpus with K separators for each line end, from its first word on.
+
+    Comes with which of the ids end a sentence that has words (the first may be `inside` one), and
+    how many positions each id has.
+    """
+    ends = ids == LINE_END_ID
+    closing = ends & ~np.concatenate([[not inside], ends[:-1]])
+    copies = np.where(ends, np.where(closing, context, 0), 1)
+    return np.repeat(np.where(ends, np.int32(separator), ids), copies), closing, copies
+
+
+class _Runs:
+    """Sorted runs of (key, count), merged so that each is at least twice as long as the next.
+
+    A key then takes part in a number of merges that grows as the logarithm of the corpus.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Counts, Counts]] = []
+
+    def add(self, keys: Counts, counts: Counts) -> None:
+        self._runs.append((keys, counts))
+        while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
+            self._merge_last(2)
+
+    def total(self) -> tuple[Counts, Counts]:
+        """Distinct keys, rising, and their counts."""
+        if not self._runs:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._merge_last(len(self._runs))
+        return self._runs[0]
+
+    def _merge_last(self, number: int) -> None:
+        last = self._runs[-number:]
+        keys = np.concatenate([run[0] for run in last]).astype(np.int64)
+        counts = np.concatenate([run[1] for run in last]).astype(np.int64)
+        self._runs[-number:] = [sum_by_key(keys, counts)]
+
+
+# The moments a language model reads, of whatever its user hands over.
+
+
+def moments_of(
+    text: Text | Moments,
+    context: int,
+    vocabulary: Vocabulary | None = None,
+    *,
+    ids: NDArray[np.int32] | None = None,
+    size: int | None = None,
+    min_count: int = 1,
+) -> Moments:
+    """The moments of a text over a vocabulary (its own with None), or given ones if they fit.
+
+    `ids` are those of the text, where it has been encoded before; `size` and `min_count` limit its
+    own vocabulary.
+    """
+    if isinstance(text, Moments):
+        _check_usable(text, context, vocabulary)
+        return text
+    if vocabulary is None:
+        text = hold(text)
+        vocabulary = Vocabulary.from_counts(count_corpus(text), size=size, min_count=min_count)
+    counter = MomentsCounter(vocabulary, context)
+    counter.add(encode_corpus(hold(text), vocabulary) if ids is None else ids)
+    moments = counter.moments()
+    if not moments.words:
+        name = f"{text}: " if isinstance(text, (str, os.PathLike)) else ""
+        raise DataError(f"{name}there are no words in this text. Is the file empty?")
+    return moments
+
+
+def _check_usable(moments: Moments, context: int, vocabulary: Vocabulary | None) -> None:
+    if moments.vocabulary is None:
+        raise DataError("these moments have no vocabulary; a language model needs its words.")
+    if moments.context != context:
+        raise DataError(
+            f"the moments were counted with a context of {moments.context}, this model has "
+            f"{context}; try context={moments.context}."
+        )
+    if vocabulary is not None and moments.vocabulary != vocabulary:
+        raise DataError(
+            "these moments have another vocabulary than the model; count the text with the "
+            "model's own."
+        )
+
+
+# Moments of a text that lies in many files, counted wherever an executor runs.
+
+
+def count_text_shards(
+    paths: Sequence[PathLike],
+    executor: Executor,
+    *,
+    context: int = 2,
+    size: int | None = None,
+    min_count: int = 1,
+    like: Moments | None = None,
+) -> Moments:
+    """The moments of all files over their common vocabulary; each file is read twice.
+
+    With `like`, over the vocabulary and context of other moments.
+    """
+    if any(str(path) == "-" for path in paths):
+        raise DataError("standard input flows by once only; give the text as files.")
+    if like is None:
+        counts = executor.total(count_words, paths)
+        vocabulary = Vocabulary.from_counts(counts, size=size, min_count=min_count)
+    elif like.vocabulary is not None:
+        vocabulary, context = like.vocabulary, like.context
+    else:
+        raise DataError("the moments to be like have no vocabulary; count them from a text.")
+    task = partial(count_text, vocabulary=vocabulary, context=context)
+    moments = executor.total(task, paths)
+    if not moments.words:
+        raise DataError("there are no words in these files. Are they empty?")
+    return moments
+
+
 # The moments of an image, or of any lattice of states, wrapped into a torus.
 
 
@@ -265,15 +473,8 @@ def lattice_moments(
     states = int(grid.max()) + 1 if states is None else states
     if grid.max() >= states:
         raise DataError(f"the image holds the state {grid.max()}; states={states} ends before it.")
-    none = np.zeros(0, np.int64)
-    return Moments(
-        offsets=tuple(offsets),
-        unary=np.bincount(grid.ravel(), minlength=states),
-        pairs=tuple(_lattice_pairs(grid, offset, states) for offset in offsets),
-        lengths=none,
-        length_counts=none,
-        separator=None,
-    )
+    pairs = tuple(_lattice_pairs(grid, offset, states) for offset in offsets)
+    return Moments(tuple(offsets), np.bincount(grid.ravel(), minlength=states), pairs)
 
 
 def _lattice_pairs(grid: Counts, offset: Offset, states: int) -> PairCounts:

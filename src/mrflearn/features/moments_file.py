@@ -158,13 +158,10 @@ def read_mrflm(path: PathLike, vocabulary: Vocabulary | None = None) -> Moments:
     unary = np.bincount(pairs[0].left, pairs[0].count, minlength=states).astype(np.int64)
     if unary.sum() != positions:
         raise DataError(f"N is {positions}, but there are {unary.sum()} pairs.", path=path)
-    none = np.zeros(0, np.int64)
     return Moments(
         offsets=tuple((step,) for step in range(1, int(variables))),
         unary=unary,
         pairs=pairs,
-        lengths=none,
-        length_counts=none,
         separator=None if vocabulary is None else vocabulary.separator,
         vocabulary=vocabulary,
     )

@@ -132,10 +132,6 @@ class LiftedInference(ABC, Generic[P]):
     recorded: bool = False
     weights: Float[Tensor, " k"] | None = None
 
-    def refuses(self, potentials: P) -> str | None:  # noqa: ARG002
-        """Why these potentials cannot be handled (and what to try instead), or None."""
-        return None
-
     def begin(self, potentials: P) -> Vectors | None:  # noqa: ARG002
         """A warm start for these potentials, from scratch."""
         return None
@@ -269,7 +265,8 @@ def _tag_duals(potentials: TagPotentials, of_tags: int, of_words: int) -> dict[s
 
 FIRST_RATIO = 0.087  # the weight of each offset over that of the one before it
 FEW_STATES = 4096
-MOST_STEPS, HASTY_STEPS = 30, 8  # power steps of an evaluation, and of a first answer
+MOST_STEPS, HASTY_STEPS = 30, 5  # power steps of an evaluation, and of a first answer
+HASTY_GAP = 0.3  # before its last step, which narrows it several times
 STEPS_UNSEEN = 4  # on a GPU, where a recorded evaluation cannot look
 DRIFT_UNSEEN = 5e-5  # what is left of the error of a recorded evaluation, at most
 QUICK_STEPS = 100  # of certificates in the scores' own precision, at most
@@ -320,13 +317,13 @@ class Spectral(LiftedInference[P]):
     ) -> tuple[Vectors, Float[Tensor, "_ k"], bool]:
         """Vectors after power steps, what log lambda was on the way, whether they converged.
 
-        Among many states steps cost much.  There a first answer does without the gap: how wide it
-        is comes with the gradient, and only where it is too wide vectors are followed further.
+        Among many states steps cost much.  There a first answer is followed less closely: how wide
+        its gap is comes with the gradient, and only where it is too wide steps go on.
         """
         tolerance, gap = closeness(warm)
         if thorough or warm.shape[-1] <= FEW_STATES:
             return *follow(matrices, warm, tolerance, MOST_STEPS, gap), True
-        return *follow(matrices, warm, tolerance, HASTY_STEPS), False
+        return *follow(matrices, warm, tolerance, HASTY_STEPS, HASTY_GAP), False
 
     def begin(self, potentials: P) -> Vectors:
         return self.pursue(self.matrices(potentials), self.ones(potentials), thorough=True)[0]
@@ -401,11 +398,8 @@ class Windows(Spectral[WordPotentials]):
     tolerance: ClassVar[float] = 1e-6
     most_words: ClassVar[dict[str, int]] = {"cpu": 4_000, "cuda": 20_000}
 
-    def refuses(self, potentials: WordPotentials) -> str | None:
-        return self.refuses_size(potentials.offsets, potentials.states, potentials.unary.device)
-
     @classmethod
-    def refuses_size(cls, offsets: int, states: int, device: torch.device) -> str | None:
+    def refuses(cls, offsets: int, states: int, device: torch.device) -> str | None:
         """Why texts of this context and vocabulary cannot be handled, or None."""
         if offsets != 2:
             return (

@@ -7,7 +7,8 @@
     power_step:      log (M^T u) and log (M v), where M[k] = exp(scores[k])
 
 These are the messages, the stars [Jernite, Rush, Sontag 2015, Figure 4] and the power steps of the
-lifted language model (k: offsets; x, y: words; d: dimensions), and the pattern of attention.
+lifted language model (k: offsets; x, y: words; d: dimensions), and the pattern of attention.  Means
+of such scores over the pairs of a text are products with a `SparseMatrix` of their frequencies.
 
 On a CPU stars and power steps take a single pass over blocks of whole rows that stay in cache: the
 weight of a row in the sums by columns is known, up to one common factor, as soon as the row is
@@ -19,14 +20,17 @@ little, takes two passes: Triton kernels for float32, or else plain torch.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
@@ -109,6 +113,54 @@ class _StarLogSumExp(torch.autograd.Function):
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, ...]:
         # One launch for all of them: on a GPU small evaluations wait for launches, not for work.
         return tuple(torch._foreach_mul(ctx.saved_tensors, weight))
+
+
+# Fixed sparse matrices times dense ones, differentiable in the dense ones.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """A matrix by compressed rows, and its transpose, which the gradient needs."""
+
+    forth: Tensor
+    back: Tensor
+
+    @classmethod
+    def of(cls, matrix: csr_array, dtype: torch.dtype, device: torch.device) -> SparseMatrix:
+        """The matrix and its transpose, in numbers of a type and on a device."""
+        both = (
+            compressed(*map(torch.from_numpy, (one.indptr, one.indices, one.data)), one.shape)
+            for one in (matrix.tocsr(), matrix.T.tocsr())
+        )
+        return cls(*(one.to(device, dtype) for one in both))
+
+    def __matmul__(self, dense: Float[Tensor, "f t"]) -> Float[Tensor, "c t"]:
+        product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
+        return product
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix) -> Tensor:
+        ctx.matrix = matrix
+        return matrix.forth @ dense
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, None]:
+        return ctx.matrix.back @ weight.contiguous(), None
+
+
+def compressed(
+    first: Int[Tensor, " y+1"], column: Int[Tensor, " z"], value: Tensor, size: tuple[int, int]
+) -> Tensor:
+    """A sparse matrix: row y has the columns and values from `first[y]` to `first[y + 1]`."""
+    with warnings.catch_warnings():
+        # torch says once a process, at whoever comes first, that this layout is "beta", and
+        # some versions that its indices are not checked.
+        warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
+        return torch.sparse_csr_tensor(first, column, value, size=size, check_invariants=False)
 
 
 # Which kernels do the work, by the device and type of the tensors.

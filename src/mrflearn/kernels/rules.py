@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.kernels.sparse_product import compressed
+from mrflearn.kernels.low_rank import compressed
 
 AT_ONCE, AT_ONCE_ON_GPU = 2**13, 2**26  # elements that the products of a step may have
 Room: TypeAlias = Literal["everywhere", "before the end", "after the start"]

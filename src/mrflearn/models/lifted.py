@@ -23,13 +23,13 @@ from typing import TypeVar, final
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import hstack
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from mrflearn.features.moments import Moments
 from mrflearn.graph.lifted import CENTRE, LEFT, RIGHT, TagPotentials, WordPotentials, impossible
-from mrflearn.kernels.sparse_product import SparseMatrix
+from mrflearn.kernels.low_rank import SparseMatrix
 
 # The Markov random field of a text: every word bound to its neighbours at a few offsets.
 
@@ -122,8 +122,7 @@ def spectral_start(
         expected = frequency[pair.left] * frequency[pair.right]
         seen = np.log(pair.count / moments.positions / expected)
         values = weight**0.5 * importance[pair.left] * importance[pair.right] * seen
-        shape = (moments.states, moments.states)
-        ratios.append(csr_array((values, (pair.left, pair.right)), shape=shape))
+        ratios.append(pair.matrix(moments.states, values))
     rank = min(dims, moments.states)
     left, size, right = randomized_svd(hstack(ratios, format="csr"), rank, random_state=seed)
     damp = 1 / np.sqrt(frequency + SMOOTHING)

@@ -19,19 +19,17 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.execution.recording import recorded
-from mrflearn.features.moments import Moments
+from mrflearn.features.moments import Moments, ring_of
 from mrflearn.features.spelling import SpellingTable
 from mrflearn.features.tagged_sentences import JointMoments
 from mrflearn.graph.lifted import CENTRE, TagPotentials, WordPotentials
 from mrflearn.inference.lifted import LiftedInference
 from mrflearn.inference.perron import onward
-from mrflearn.io.corpus import LINE_END_ID
-from mrflearn.kernels.sparse_product import SparseMatrix, pair_expectation
+from mrflearn.kernels.low_rank import SparseMatrix
 from mrflearn.models.lifted import (
     NAMES,
     TRANSITIONS,
@@ -64,10 +62,7 @@ class WordFrequencies:
     def of(cls, moments: Moments, like: Tensor) -> WordFrequencies:
         positions, triples = moments.positions, None
         unary = torch.from_numpy(moments.unary / positions).to(like)
-        shares = (
-            csr_array((pair.count / positions, (pair.left, pair.right)), (moments.states,) * 2)
-            for pair in moments.pairs
-        )
+        shares = (pair.matrix(moments.states) / positions for pair in moments.pairs)
         pairs = tuple(SparseMatrix.of(share, like.dtype, like.device) for share in shares)
         if moments.triples is not None:
             codes = torch.from_numpy(moments.triples.codes).to(like.device)
@@ -76,7 +71,8 @@ class WordFrequencies:
 
     def mean_score(self, potentials: WordPotentials) -> Float[Tensor, ""]:
         mean = (self.unary * potentials.unary).sum(dtype=torch.float64)
-        mean = mean + pair_expectation(potentials.left, potentials.right, self.pairs)
+        for pair, left, right in zip(self.pairs, *potentials.factors(), strict=True):
+            mean = mean + (left * (pair @ right)).sum(dtype=torch.float64)
         if potentials.triples is None:
             return mean
         if self.triples is None:
@@ -297,10 +293,8 @@ class Gaps(NamedTuple):
     @classmethod
     def of(cls, ids: NDArray[np.int32], separator: int, offsets: int) -> Gaps:
         """Every word of a text, given as ids with `LINE_END_ID` after each sentence."""
-        ends = ids == LINE_END_ID
-        line = np.repeat(np.where(ends, separator, ids), np.where(ends, offsets, 1))
-        edge = np.full(offsets, separator, line.dtype)
-        line = np.concatenate([edge, line, edge]).astype(np.int64)
+        ring, *_ = ring_of(ids, separator, offsets)
+        line = np.concatenate([np.full(offsets, separator), ring])
         at = np.flatnonzero(line != separator)
         steps = np.arange(1, offsets + 1)
         parts = line[at[:, None] - steps], line[at], line[at[:, None] + steps]
