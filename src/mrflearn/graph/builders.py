@@ -183,7 +183,9 @@ def chains(
 ) -> FactorGraph:
     """A batch of sequences, one component each; groups as in `chain`."""
     counts = torch.as_tensor(lengths, dtype=torch.int64).cpu()
-    component = _owners(counts)
+    if counts.ndim != 1 or (len(counts) and int(counts.min()) < 0):
+        raise GraphError(f"lengths must be a list of numbers from 0 on, not {counts.tolist()}.")
+    component = torch.repeat_interleave(torch.arange(len(counts)), counts)
     within = (component[1:] == component[:-1]).nonzero().squeeze(1)
     return pairwise(
         state_counts(states, len(component)),
@@ -209,7 +211,14 @@ def factorial_chain(
     """
     layers = len(states_per_layer)
     pairs = [(i, i + 1) for i in range(layers - 1)] if coupled is None else list(coupled)
-    _check_layers(length, layers, pairs)
+    if length < 1 or layers < 1:
+        raise GraphError(f"{layers} layers of length {length}: each must be at least 1.")
+    for i, j in pairs:
+        if i == j or not (0 <= i < layers and 0 <= j < layers):
+            raise GraphError(
+                f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
+                f"(0 to {layers - 1})."
+            )
     number = torch.arange(length * layers).reshape(length, layers)
     make = FactorGroup.tied if tied else FactorGroup
     steps = torch.stack([number[:-1], number[1:]], dim=-1)
@@ -232,23 +241,6 @@ def skip_chain(
     scope = torch.as_tensor(skips, dtype=torch.int64).reshape(-1, 2)
     make = FactorGroup.tied if tied else FactorGroup
     return FactorGraph(base.states, (*base.groups, make("skip", scope)))
-
-
-def _owners(lengths: Int[Tensor, " c"]) -> Int[Tensor, " v"]:
-    if lengths.ndim != 1 or (len(lengths) and int(lengths.min()) < 0):
-        raise GraphError(f"lengths must be a list of numbers from 0 on, not {lengths.tolist()}.")
-    return torch.repeat_interleave(torch.arange(len(lengths)), lengths)
-
-
-def _check_layers(length: int, layers: int, pairs: list[tuple[int, int]]) -> None:
-    if length < 1 or layers < 1:
-        raise GraphError(f"{layers} layers of length {length}: each must be at least 1.")
-    for i, j in pairs:
-        if i == j or not (0 <= i < layers and 0 <= j < layers):
-            raise GraphError(
-                f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
-                f"(0 to {layers - 1})."
-            )
 
 
 # Graphs from networkx, from edge files and from text.
@@ -363,25 +355,19 @@ NAMED: dict[str, tuple[Callable[..., FactorGraph], str]] = {
 
 def _edge(words: list[str], variables: int | None, path: PathLike, line: int) -> tuple[int, int]:
     if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
-        found = " ".join(words)
-        problem = f"an edge is two variable numbers, counted from 0; found '{found[:40]}'."
+        found = " ".join(words)[:40]
+        problem = f"an edge is two variable numbers, counted from 0; found '{found}'."
         raise DataError(problem, path=path, line=line)
     if max(map(len, words)) > LONGEST_NUMBER:
-        longest = max(words, key=len)
-        raise DataError(
-            f"names variable {longest[:40]}; numbers count the variables from 0, and this is more "
-            "than any memory holds. Is it an identifier?",
-            path=path,
-            line=line,
+        problem = (
+            f"names variable {max(words, key=len)[:40]}; numbers count the variables from 0, and "
+            "this is more than any memory holds. Is it an identifier?"
         )
+        raise DataError(problem, path=path, line=line)
     a, b = int(words[0]), int(words[1])
     if a == b:
         raise DataError(f"variable {a} cannot be joined to itself.", path=path, line=line)
     if variables is not None and max(a, b) >= variables:
-        raise DataError(
-            f"names variable {max(a, b)}, but there are {variables} (0 to {variables - 1}). "
-            "Does this file count from 1?",
-            path=path,
-            line=line,
-        )
+        problem = f"names variable {max(a, b)}, but there are {variables} (0 to {variables - 1}). "
+        raise DataError(f"{problem}Does this file count from 1?", path=path, line=line)
     return a, b

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import numpy as np
@@ -210,24 +211,16 @@ def disjoint_union(graphs: Sequence[FactorGraph]) -> FactorGraph:
     for i, graph in enumerate(graphs):
         if [(group.name, group.arity) for group in graph.groups] != signature:
             raise GraphError(f"graph {i} of the batch has other groups than graph 0.")
-    starts = [0]
-    component_starts = [0]
-    for graph in graphs:
-        starts.append(starts[-1] + graph.variables)
-        component_starts.append(component_starts[-1] + graph.components)
+    starts = list(accumulate((graph.variables for graph in graphs), initial=0))
+    owners = list(accumulate((graph.components for graph in graphs), initial=0))
     groups = []
     for k, (name, _) in enumerate(signature):
         parts = [graph.groups[k] for graph in graphs]
         scope = torch.cat([p.scope + s for p, s in zip(parts, starts, strict=False)])
-        table = torch.cat([p.table for p in parts])
-        groups.append(FactorGroup(name, scope, table))
-    component = [g.component + s for g, s in zip(graphs, component_starts, strict=False)]
-    return FactorGraph(
-        torch.cat([graph.states for graph in graphs]),
-        tuple(groups),
-        torch.cat(component),
-        component_starts[-1],
-    )
+        groups.append(FactorGroup(name, scope, torch.cat([p.table for p in parts])))
+    states = torch.cat([graph.states for graph in graphs])
+    component = torch.cat([g.component + s for g, s in zip(graphs, owners, strict=False)])
+    return FactorGraph(states, tuple(groups), component, owners[-1])
 
 
 # Which factors and which variables meet each variable, as padded arrays.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 import torch
@@ -52,18 +52,14 @@ def _regauge(potentials: Potentials, project: Projection) -> Potentials:
         raise GraphError("a field with impossible states (-inf) has no such gauge.")
     for index in sorted(range(len(tables)), key=lambda i: -graph.groups[i].arity):
         group, whole = graph.groups[index], tables[index]
-        for keep in _smaller(group.arity):
+        axes = range(group.arity)
+        smaller = chain.from_iterable(combinations(axes, size) for size in axes[1:])
+        for keep in smaller:  # all sets of some, not all, of the axes
             part = _part(whole, keep, project)
             _add_to_subsets(graph, tables, group.scope[:, keep], part)
-        tables[index] = _part(whole, tuple(range(group.arity)), project)
+        tables[index] = _part(whole, tuple(axes), project)
     groups = tuple(FactorGroup(group.name, group.scope) for group in graph.groups)
     return Potentials(replace(graph, groups=groups), tuple(DenseTable(table) for table in tables))
-
-
-def _smaller(arity: int) -> Iterator[tuple[int, ...]]:
-    """All sets of some, not all, of the axes."""
-    for size in range(1, arity):
-        yield from combinations(range(arity), size)
 
 
 def _part(
@@ -107,21 +103,11 @@ def _add_to_subsets(
 
 def _find(known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"]) -> Int[Tensor, " f"]:
     """The last of the known scopes over the same variables as each wanted one; -1 if none."""
-    have, want = _codes(torch.cat([known, wanted]).sort(dim=1).values).split(
-        [len(known), len(wanted)]
-    )
+    rows = torch.cat([known, wanted]).sort(dim=1).values
+    have, want = rows.unique(dim=0, return_inverse=True)[1].split([len(known), len(wanted)])
     ordered, place = have.sort(stable=True)
     last = (torch.searchsorted(ordered, want, right=True) - 1).clamp_min(0)
     return torch.where(ordered[last] == want, place[last], -1)
-
-
-def _codes(rows: Int[Tensor, "n k"]) -> Int[Tensor, " n"]:
-    """A number for each row, the same for equal rows alone."""
-    code, *others = rows.unbind(dim=1)
-    for column in others:
-        # Numbered again at every column: products of many variables' counts would overflow.
-        code = torch.unique(code, return_inverse=True)[1] * (int(column.max()) + 1) + column
-    return code
 
 
 def _orders(

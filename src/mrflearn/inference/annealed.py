@@ -18,7 +18,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, final
+from typing import Literal, final
 
 import numpy as np
 import torch
@@ -42,31 +42,6 @@ SPREAD = 0.3  # of the groups' log Z, in nats, that the final run aims at
 REFINEMENTS = (2, 8)  # final steps for one of the pilot: at least, at most
 MOST_TEMPERATURES = 2000
 COLLAPSED = 2.0  # effective groups below which the estimate is not to be trusted
-
-
-class Annealed(Protocol):
-    """What is annealed.  Letters: c: components; n: chains."""
-
-    @property
-    def log_states(self) -> Float[Tensor, " c"]:
-        """Log Z at infinite temperature."""
-        ...
-
-    def start(self, chains: int, generator: torch.Generator, share: float) -> Tensor:
-        """States, at infinite temperature for a share of 0."""
-        ...
-
-    def score(self, states: Tensor) -> Float[Tensor, "c n"]:
-        """Unnormalised log-probabilities at temperature 1, in float64."""
-        ...
-
-    def sweep(self, states: Tensor, generator: torch.Generator, share: float) -> None:
-        """A Gibbs sweep in place at inverse temperature `share`."""
-        ...
-
-    def select(self, states: Tensor, source: Int[Tensor, "c n"]) -> Tensor:
-        """The states of other chains in place of some."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +142,7 @@ class AnnealedImportance:
         return replace(found, states=found.states.T.contiguous())
 
     @torch.no_grad()
-    def anneal(self, field: Annealed, generator: torch.Generator) -> AnnealedEstimate:
+    def anneal(self, field: Conditionals | _Ring, generator: torch.Generator) -> AnnealedEstimate:
         """The same for anything that can be annealed, without a warning."""
         each = -(-self.chains // self.groups)
         pilot = _Run(field, self.groups, each, generator)
@@ -207,7 +182,9 @@ class AnnealedImportance:
 class _Run:
     """Groups of weighted chains on their way down.  Letters: g: groups; m: chains of one."""
 
-    def __init__(self, field: Annealed, groups: int, each: int, generator: torch.Generator) -> None:
+    def __init__(
+        self, field: Conditionals | _Ring, groups: int, each: int, generator: torch.Generator
+    ) -> None:
         self.field, self.generator = field, generator
         self.states = field.start(groups * each, generator, 0.0)
         start = field.log_states.double()

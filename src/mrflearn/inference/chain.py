@@ -56,10 +56,6 @@ class ChainPlan:
 
 def plan_or_reason(graph: FactorGraph) -> ChainPlan | str:
     """The plan of a graph, or why it has none."""
-    return _obstacle(graph) or _plan(graph)
-
-
-def _obstacle(graph: FactorGraph) -> str | None:
     for group in graph.groups:
         if group.arity > 2 and len(group):
             return (
@@ -69,23 +65,11 @@ def _obstacle(graph: FactorGraph) -> str | None:
     edges = _edges(graph)
     degree = torch.bincount(edges.flatten(), minlength=graph.variables)
     if len(degree) and int(degree.max()) > 2:
-        variable = int(degree.argmax())
-        return (
-            f"component {int(graph.component[variable])} is not a path: variable {variable} has "
-            f"{int(degree[variable])} neighbours, and 2 is the most. {ELSEWHERE}"
-        )
-    return None
-
-
-def _plan(graph: FactorGraph) -> ChainPlan | str:
-    edges = _edges(graph)
+        count = f"has {int(degree.max())} neighbours, and 2 is the most"
+        return _not_a_path(graph, int(degree.argmax()), count)
     path, position = _walk(edges.numpy(), graph.variables)
     if (position < 0).any():
-        variable = int((position < 0).argmax())
-        component = int(graph.component[variable])
-        return (
-            f"component {component} is not a path: variable {variable} is on a cycle. {ELSEWHERE}"
-        )
+        return _not_a_path(graph, int((position < 0).argmax()), "is on a cycle")
     along = torch.from_numpy(np.lexsort((position, path)))
     steps = Steps.of(torch.from_numpy(np.bincount(path)))
     steps = replace(steps, source=along[steps.source])
@@ -95,6 +79,11 @@ def _plan(graph: FactorGraph) -> ChainPlan | str:
     links = [_links(group, row, steps.starting) for group in graph.groups]
     shared = _shared(graph.groups, links, len(steps) - steps.starting)
     return moved(ChainPlan(steps, owner, row, tuple(links), shared), graph.device)
+
+
+def _not_a_path(graph: FactorGraph, variable: int, reason: str) -> str:
+    component = int(graph.component[variable])
+    return f"component {component} is not a path: variable {variable} {reason}. {ELSEWHERE}"
 
 
 def _edges(graph: FactorGraph) -> Int[Tensor, "e 2"]:
@@ -238,7 +227,7 @@ def _scores(potentials: Potentials, plan: ChainPlan) -> tuple[Tensor, Tensor]:
     if plan.shared is not None:
         group = graph.groups[plan.shared]
         table = potentials.tables[plan.shared].dense()[group.table[0]]
-        return unary, _widen(table, 2, graph.most_states, -torch.inf)
+        return unary, _widen(table, graph.most_states, -torch.inf)
     return unary, _step_scores(potentials, plan)
 
 
@@ -250,7 +239,7 @@ def _step_scores(potentials: Potentials, plan: ChainPlan) -> Float[Tensor, "q s 
     total = total.masked_fill(~both, -torch.inf)
     for i, link in enumerate(plan.links):
         if link is not None and len(link.step):
-            scores = _widen(potentials.factor_scores(i), 2, most)
+            scores = _widen(potentials.factor_scores(i), most)
             total = total.index_add(0, link.step, _turn(scores, link))
     return total
 
@@ -310,7 +299,7 @@ def _turn(tables: Float[Tensor, "f s s"], link: Links) -> Float[Tensor, "f s s"]
     return torch.where(link.turned[:, None, None], tables.transpose(1, 2), tables)
 
 
-def _widen(scores: Tensor, axes: int, most: int, fill: float = 0.0) -> Tensor:
-    """The same tables, their last axes filled up to the most states."""
-    lacking = [n for size in reversed(scores.shape[-axes:]) for n in (0, most - size)]
+def _widen(scores: Tensor, most: int, fill: float = 0.0) -> Tensor:
+    """The same tables, their last two axes filled up to the most states."""
+    lacking = [n for size in reversed(scores.shape[-2:]) for n in (0, most - size)]
     return pad(scores, lacking, value=fill) if any(lacking) else scores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import torch
 from jaxtyping import Float, Int
@@ -42,7 +42,7 @@ class Enumeration:
             return None
         return (
             f"component {worst} has about 10^{float(digits[worst]):.1f} assignments; enumeration "
-            f"was told to stop at {self.most_assignments}. Try JunctionTree() if the graph has "
+            f"stops at {self.most_assignments}. Try JunctionTree() if the graph has "
             "a small width, or BeliefPropagation() for an approximation."
         )
 
@@ -62,12 +62,14 @@ class Enumeration:
         )
         for component, listing in enumerate(_listings(potentials)):
             value[component] = listing.scores.logsumexp(dim=0)
-            probability = _normalised(listing.scores)
+            weights = _normalised(listing.scores)
             for v in listing.members:
-                variables[v] = listing.total(probability, [v], (graph.most_states,))
+                states = listing.states[:, v]
+                variables[v] = torch.bincount(states, weights, minlength=graph.most_states)
             for index, i in listing.factors:
-                scope = graph.groups[index].scope[i].tolist()
-                factors[index][i] = listing.total(probability, scope, factors[index].shape[1:])
+                own = factors[index][i]
+                cells = _cells(listing.states[:, graph.groups[index].scope[i]], own.shape)
+                own[:] = torch.bincount(cells, weights, minlength=own.numel()).reshape(own.shape)
         with torch.enable_grad():
             return with_gradient(potentials, Beliefs(value, variables, factors, kind="exact"))
 
@@ -93,7 +95,7 @@ class Enumeration:
         for component, listing in enumerate(_listings(potentials)):
             ranked, rows = listing.scores.sort(descending=True, stable=True)
             found = min(count, len(rows))
-            assignments[:found, listing.members] = listing.states[rows[:found]]
+            assignments[:found, listing.members] = listing.states[rows[:found]][:, listing.members]
             scores[:found, component] = ranked[:found].to(scores.dtype)
         return assignments, scores
 
@@ -113,64 +115,46 @@ class Enumeration:
             ).to(rising)
             # The first row whose running total exceeds the point has a positive probability.
             rows = torch.searchsorted(rising, point * rising[-1], right=True)
-            samples[:, listing.members] = listing.states[rows]
+            samples[:, listing.members] = listing.states[rows][:, listing.members]
         return samples
 
 
-@dataclass(frozen=True, eq=False)
-class _Listing:
-    """All n assignments of one component: its m variables, their states row by row, the scores."""
+class _Listing(NamedTuple):
+    """All n assignments of one component, 0 at the variables of others, and their scores."""
 
     members: list[int]
     factors: list[tuple[int, int]]  # (group, factor within it)
-    states: Int[Tensor, "n m"]
+    states: Int[Tensor, "n v"]
     scores: Float[Tensor, " n"]
-
-    def total(
-        self, weights: Float[Tensor, " n"], scope: list[int], shape: tuple[int, ...]
-    ) -> Float[Tensor, "*shape"]:
-        """The weights of all rows, added up by the states of the variables of a scope."""
-        cells = _cells(self.states, [self.members.index(v) for v in scope], shape)
-        return torch.bincount(cells, weights, minlength=math.prod(shape)).reshape(shape)
 
 
 def _listings(potentials: Potentials) -> Iterator[_Listing]:
     graph = potentials.graph
     scores = [potentials.factor_scores(i).double() for i in range(len(graph.groups))]
-    members: list[list[int]] = [[] for _ in range(graph.components)]
-    for variable, component in enumerate(graph.component.tolist()):
-        members[component].append(variable)
-    factors: list[list[tuple[int, int]]] = [[] for _ in range(graph.components)]
-    for index, group in enumerate(graph.groups):
-        for i, component in enumerate(graph.component_of(group).tolist()):
-            factors[component].append((index, i))
-    for inside, touching in zip(members, factors, strict=True):
-        states = _all_assignments(graph.states[inside])
-        total = torch.zeros(len(states), dtype=torch.float64, device=graph.device)
-        for index, i in touching:
-            columns = [inside.index(v) for v in graph.groups[index].scope[i].tolist()]
-            total += scores[index][i].flatten()[_cells(states, columns, scores[index].shape[1:])]
-        yield _Listing(inside, touching, states, total)
+    owners = [graph.component_of(group) for group in graph.groups]
+    for component in range(graph.components):
+        members = (graph.component == component).nonzero().squeeze(1).tolist()
+        counts = graph.states[members]
+        rows = torch.arange(math.prod(counts.tolist()), device=graph.device)
+        below = counts.flip(0).cumprod(dim=0).flip(0) // counts
+        states = rows.new_zeros(len(rows), graph.variables)
+        states[:, members] = rows.unsqueeze(-1) // below % counts  # the last changes fastest
+        total = torch.zeros(len(rows), dtype=torch.float64, device=graph.device)
+        factors = []
+        for index, (group, owner) in enumerate(zip(graph.groups, owners, strict=True)):
+            for i in (owner == component).nonzero().squeeze(1).tolist():
+                own = scores[index][i]
+                total += own.flatten()[_cells(states[:, group.scope[i]], own.shape)]
+                factors.append((index, i))
+        yield _Listing(members, factors, states, total)
 
 
-def _all_assignments(counts: Int[Tensor, " m"]) -> Int[Tensor, "n m"]:
-    """Every assignment once, the last variable changing fastest."""
-    rows = torch.arange(math.prod(counts.tolist()), device=counts.device)
-    below = counts.flip(0).cumprod(dim=0).flip(0) // counts
-    return rows.unsqueeze(-1) // below % counts
-
-
-def _cells(
-    states: Int[Tensor, "n m"], columns: list[int], shape: tuple[int, ...]
-) -> Int[Tensor, " n"]:
-    """Where each row falls in a flattened table over some of the variables."""
-    cells = torch.zeros(len(states), dtype=torch.int64, device=states.device)
-    for column, size in zip(columns, shape, strict=True):
-        cells = cells * size + states[:, column]
-    return cells
+def _cells(states: Int[Tensor, "n a"], shape: tuple[int, ...]) -> Int[Tensor, " n"]:
+    """Where each row falls in a flattened table of this shape."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return (states * torch.tensor(strides, device=states.device)).sum(dim=1)
 
 
 def _normalised(scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Probabilities; all zero where every score is -inf."""
-    value = scores.logsumexp(dim=0)
-    return torch.zeros_like(scores) if bool(value == -torch.inf) else (scores - value).exp()
+    return scores.softmax(dim=0).nan_to_num(nan=0.0)

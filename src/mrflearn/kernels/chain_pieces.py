@@ -4,7 +4,7 @@ A piece is a transition with the tokens at its ends.  A token without neighbours
 Its loss is its log-partition less the score of its labels, taken piece by piece: the difference of
 their sums would be noise in single precision before training is over.
 
-Letters in shapes: r: rows (tokens) laid out by `Steps`; q: rows that have a row before them;
+Letters in shapes: r: rows (tokens) packed by `Steps`; q: rows that have a row before them;
 s: states.
 """
 

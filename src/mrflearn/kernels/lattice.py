@@ -2,11 +2,9 @@
 
 A chain over all states costs their number squared a position, or cubed where states are pairs; a
 lattice costs what is there.  Nodes are numbered step by step, in each step the longest chain
-first (as `chain_steps` lays them out), and the nodes of one position stand together.
+first (as `Steps` packs them), and the nodes of one position stand together.
 
-Letters in shapes: b: chains, longest first; n: nodes; e: edges; k: some nodes.
-
-Letters in shapes as in `lattice`.
+Letters in shapes: b: chains, longest first; n: nodes; e: edges; k: some nodes; m: paths kept.
 """
 
 from __future__ import annotations
@@ -83,11 +81,7 @@ def largest(values: Scores, begin: Numbers, count: Numbers) -> Numbers:
         return begin
     offset = np.arange(count.max())
     place = begin[:, None] + np.minimum(offset, count[:, None] - 1)
-    result: Numbers = begin + values[place].argmax(axis=1)
-    return result
-
-
-# The n best paths through a lattice. Letters in shapes as in `lattice`; m: paths kept.
+    return np.asarray(begin + values[place].argmax(axis=1))
 
 
 def n_best(
@@ -116,8 +110,7 @@ def _best_of_runs(values: Float[np.ndarray, "_ m"], rows: Numbers) -> Int[np.nda
     run = np.repeat(np.arange(len(rows)), rows * count)
     order = np.lexsort((-values.reshape(-1), run))
     begin = (np.cumsum(rows) - rows) * count
-    result: Numbers = order[begin[:, None] + np.arange(count)]
-    return result
+    return np.asarray(order[begin[:, None] + np.arange(count)])
 
 
 def _trace(lattice: Lattice, best: Scores, came_from: Numbers) -> tuple[list[Numbers], Scores]:
@@ -126,26 +119,15 @@ def _trace(lattice: Lattice, best: Scores, came_from: Numbers) -> tuple[list[Num
     choice = np.zeros((0, count), dtype=np.int64)
     path: list[Numbers] = []
     for size in reversed(lattice.sizes):
-        if len(choice):
-            choice = came_from.reshape(-1)[choice]
         ending = slice(len(choice), size)
-        own = [
-            _best_between(best, *bounds)
-            for bounds in zip(lattice.first[ending], lattice.last[ending], strict=True)
-        ]
-        if own:
-            choice = np.concatenate([choice, np.stack(own)])
-            scores[ending] = best.reshape(-1)[choice[ending]]
+        choice = came_from.reshape(-1)[choice]
+        begin, end = lattice.first[ending], lattice.last[ending]
+        if len(begin):  # of chains that stand side by side
+            kept = _best_of_runs(best[begin[0] : end[-1]], end - begin)
+            choice = np.concatenate([choice, kept + begin[0] * count])
+        scores[ending] = best.reshape(-1)[choice[ending]]
         path.append(choice // count)
     return path[::-1], scores
-
-
-def _best_between(best: Scores, first: int, last: int) -> Int[np.ndarray, " m"]:
-    """The best entries of the lists of some nodes, numbered node * m + place."""
-    count = best.shape[1]
-    order = np.argsort(-best[first:last].reshape(-1), kind="stable")[:count]
-    result: Int[np.ndarray, " m"] = order + first * count
-    return result
 
 
 # log Z and the probability of every node of a lattice, in log space.
@@ -153,10 +135,7 @@ def _best_between(best: Scores, first: int, last: int) -> Int[np.ndarray, " m"]:
 
 def marginals(lattice: Lattice) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " n"]]:
     """log Z of each chain, and the probability of each node."""
-    total = lattice.node.copy()  # of all paths that end in a node
-    for t in range(1, len(lattice.sizes)):
-        arriving, _ = _arrivals(total, lattice.edges(lattice.step(t)))
-        total[lattice.bounds[t] : lattice.bounds[t + 1]] += arriving
+    total = _totals(lattice)
     ending, begin, count = _ends(lattice)
     log_partition, share = _log_sums(total[ending], begin, count)
     probability = np.zeros(len(total))
@@ -176,12 +155,17 @@ def marginals(lattice: Lattice) -> tuple[Float[np.ndarray, " b"], Float[np.ndarr
 
 def log_partition(lattice: Lattice) -> Float[np.ndarray, " b"]:
     """log Z of each chain."""
+    ending, begin, count = _ends(lattice)
+    return _log_sums(_totals(lattice)[ending], begin, count)[0]
+
+
+def _totals(lattice: Lattice) -> Float[np.ndarray, " n"]:
+    """The log-sum over all paths that end in a node."""
     total = lattice.node.copy()
     for t in range(1, len(lattice.sizes)):
         arriving, _ = _arrivals(total, lattice.edges(lattice.step(t)))
         total[lattice.bounds[t] : lattice.bounds[t + 1]] += arriving
-    ending, begin, count = _ends(lattice)
-    return _log_sums(total[ending], begin, count)[0]
+    return total
 
 
 def _arrivals(total: Scores, edges: LatticeEdges) -> tuple[Scores, Scores]:

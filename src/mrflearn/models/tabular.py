@@ -21,10 +21,17 @@ from mrflearn.graph.potentials import DenseTable, Potentials
 
 def parameter_count(graph: FactorGraph) -> int:
     """How many parameters all tables of a graph have."""
-    groups = [group for group in graph.groups if len(group)]
-    return sum(
-        (int(group.table.max()) + 1) * prod(n - 1 for n in graph.shape(group)) for group in groups
-    )
+    return sum(map(prod, _free_shapes(graph)))
+
+
+def _free_shapes(graph: FactorGraph) -> list[tuple[int, ...]]:
+    """The tables of every group, and their axes, each one state less than its variable has."""
+    return [
+        (int(group.table.max()) + 1, *(n - 1 for n in graph.shape(group)))
+        if len(group)
+        else (0,) * (1 + group.arity)
+        for group in graph.groups
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +54,8 @@ class TabularModel:
             "Use fewer edges, or variables with fewer states.",
             graph.device,
         )
-        values = []
-        for group in graph.groups:
-            tables = int(group.table.max()) + 1 if len(group) else 0
-            free = [n - 1 for n in graph.shape(group)] if len(group) else [0] * group.arity
-            values.append(torch.zeros(tables, *free, dtype=dtype, device=graph.device))
-        return cls(graph, tuple(values))
+        shapes = _free_shapes(graph)
+        return cls(graph, tuple(torch.zeros(s, dtype=dtype, device=graph.device) for s in shapes))
 
     @classmethod
     def from_potentials(cls, potentials: Potentials) -> TabularModel:
@@ -105,10 +108,9 @@ class ParameterLayout:
     @classmethod
     def of(cls, graph: FactorGraph) -> ParameterLayout:
         begin, starts = 0, []
-        for group in graph.groups:
-            free = prod(n - 1 for n in graph.shape(group)) if len(group) else 0
-            starts.append(begin + group.table * free)
-            begin += (int(group.table.max()) + 1 if len(group) else 0) * free
+        for group, (tables, *free) in zip(graph.groups, _free_shapes(graph), strict=True):
+            starts.append(begin + group.table * prod(free))
+            begin += tables * prod(free)
         none = torch.zeros(0, dtype=torch.int64, device=graph.device)
         return cls(torch.cat([none, *starts]), begin)
 
