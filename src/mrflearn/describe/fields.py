@@ -122,10 +122,10 @@ class FieldDescription(Description):
 
     def score(self, rows: ReadRows, method: str | None) -> list[Block]:
         """The mean log-probability of the rows of a file."""
-        whole, _ = rows()
+        complete, _ = rows()
         method = self.model.usual_method if method is None else method
         try:
-            values = self.model.log_likelihood(whole, method)
+            values = self.model.log_likelihood(complete, method)
         except InferenceError as error:
             raise InferenceError(f"{error} Here: --method ais (sampled) or --method pl.") from error
         spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
@@ -140,8 +140,8 @@ class FieldDescription(Description):
     def evaluate(self, rows: ReadRows, seed: int) -> Answers:
         """Held-out likelihood, and moments that match or not."""
         potentials = self.model.potentials_
-        whole, left_out = rows()
-        table = torch.as_tensor(self.model.encode(whole))
+        complete, left_out = rows()
+        table = torch.as_tensor(self.model.encode(complete))
         check_states(table, potentials.graph.states)
         if EXACT.refuses(potentials.graph) is not None:
             slow = (
