@@ -51,24 +51,6 @@ __all__ = [
     "word_features",
 ]
 
-# What can be saved and loaded, and where it lives in `mrflearn.estimators`.
-ESTIMATORS = {
-    "CRF": "crf",
-    "CompositeLanguageModel": "composite",
-    "FactorialCRF": "factorial_crf",
-    "FieldStructure": "structure",
-    "GraphCRF": "graph_crf",
-    "HMMTagger": "hmm_tagger",
-    "JointTagger": "tagger",
-    "LanguageModel": "language_model",
-    "MarkovField": "field",
-    "NgramLanguageModel": "ngram",
-    "PCFG": "pcfg",
-    "PottsField": "potts",
-    "SkipChainCRF": "skip_chain_crf",
-    "WordVectors": "word_vectors",
-}
-
 _MODULES = (
     "datasets",
     "errors",

@@ -67,7 +67,7 @@ class SettingsError(MrflearnError, ValueError):
 
 
 class GraphError(MrflearnError, ValueError):
-    """A factor graph contradicts itself, or numbers do not fit the graph they are laid on."""
+    """A factor graph contradicts itself, or tables do not fit the graph they are assigned to."""
 
 
 class InferenceError(MrflearnError, RuntimeError):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import mrflearn
 from mrflearn.describe import DESCRIPTIONS, described_by
 from mrflearn.describe.description import VERBS
 from support.command import run
@@ -56,7 +55,7 @@ def test_every_verb_is_asked_here() -> None:
 
 
 @pytest.mark.parametrize("verb", QUESTIONS)
-@pytest.mark.parametrize("kind", mrflearn.ESTIMATORS)
+@pytest.mark.parametrize("kind", estimators())
 def test_each_verb_answers_or_says_what_else_to_ask(folder: Path, kind: str, verb: str) -> None:
     found = run(*asked(folder, kind, verb))
     refused = "has no answer to" in found.err

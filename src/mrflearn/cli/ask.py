@@ -45,9 +45,9 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
     except OptionError as error:
         raise typer.BadParameter(str(error)) from error
     except DataError as error:
-        if error.path is not None or "file" not in asked:
-            raise
-        raise DataError(error.problem, path=asked["file"]) from error
+        if "file" in asked:
+            error.locate(asked["file"])
+        raise
 
 
 def _description(verb: str, kind: str, holder: str) -> type[Description]:

@@ -7,14 +7,7 @@ from typing import Any
 
 import typer
 
-from mrflearn.cli.options import (
-    COUNTED,
-    as_argument,
-    estimators,
-    place_to_run,
-    refuse_idle,
-    shard_paths,
-)
+from mrflearn.cli import options
 from mrflearn.cli.output import show
 from mrflearn.describe.blocks import Facts
 from mrflearn.features.moments import count_text_shards
@@ -30,16 +23,19 @@ def count(
     **given: Any,
 ) -> None:
     """Count the pairs of words of a text once, to learn from the counts as often as you like."""
-    rows, asked = estimators("lm")["lm"], {name: given.pop(name) for name in COUNTED}
-    usual = {name: rows[name][1] for name in COUNTED}
-    more = usual | {k: as_argument(rows[k], v) for k, v in asked.items() if v is not None}
+    rows, asked = (
+        options.estimators("lm")["lm"],
+        {name: given.pop(name) for name in options.COUNTED},
+    )
+    usual = {name: rows[name][1] for name in options.COUNTED}
+    more = usual | {k: options.as_argument(rows[k], v) for k, v in asked.items() if v is not None}
     more["size"] = more.pop("vocabulary_size")
     if like is not None:
         reason = "the words and context are those of --like; leave it out."
-        refuse_idle(ctx, dict.fromkeys(COUNTED, reason))
+        options.refuse_idle(ctx, dict.fromkeys(options.COUNTED, reason))
         more = {"like": load_moments(like)}
-    with place_to_run(**given) as place:
-        moments = count_text_shards(shard_paths(text, given["engine"]), place, **more)
+    with options.place_to_run(**given) as place:
+        moments = count_text_shards(options.shard_paths(text, given["engine"]), place, **more)
     save_moments(moments, output)
     facts = {
         "moments": str(output),

@@ -1,4 +1,4 @@
-"""`mrflearn demo`: the whole flow on built-in data, in under two minutes."""
+"""`mrflearn demo`: every step on built-in data, in under two minutes."""
 
 from __future__ import annotations
 

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mrflearn.cli.options import (
-    ALL_CORES,
-    COMMANDS,
-    PLACE,
-    as_argument,
-    check_place,
-    estimators,
-    is_choice,
-    option_name,
-    place_to_run,
-    refuse_idle,
-)
+from mrflearn.cli import options
 from mrflearn.cli.output import remark, show, write_page, write_picture
 from mrflearn.describe import describe
 from mrflearn.describe.blocks import Facts, Nats
@@ -41,9 +30,9 @@ def train(ctx: typer.Context, output: Path, **given: Any) -> None:
     if given.get("resume") and given["checkpoint"] is None:
         raise typer.BadParameter("--resume needs --checkpoint: the file to continue from.")
     if "engine" in given:
-        check_place(*(given[name] for name in PLACE))
+        options.check_place(*(given[name] for name in options.PLACE))
     noun = str(ctx.command.name)
-    entry = COMMANDS["train"][noun]
+    entry = options.COMMANDS["train"][noun]
     rows = {*entry["arguments"], *entry.get("options", ()), *entry.get("use", ())}
     data = {name: given.pop(name) for name in rows}
     learn = getattr(import_module(f"mrflearn.cli.{entry['module']}"), noun)
@@ -64,57 +53,57 @@ class Job:
         self.facts: dict[str, Any] = {}
         self.seconds = 0.0
 
-    @property
-    def saved(self) -> dict[str, Any]:
-        """The checkpoint, as `fit` takes it."""
-        return {name: self.given[name] for name in ("checkpoint", "resume")}
-
     def settings(self, kind: str = "", why: str = "") -> dict[str, Any]:
         """The arguments of that estimator that were given.
 
         Options that it does not have are refused where the reason `why` is given.
         """
-        kinds = estimators(self.noun)
+        kinds = options.estimators(self.noun)
         own = kinds[kind or self.noun]
-        values: dict[str, Any] = {"n_jobs": -1} if self.noun in ALL_CORES else {}
+        values: dict[str, Any] = {"n_jobs": -1} if self.noun in options.ALL_CORES else {}
         values |= {"verbose": not self.given["quiet"]} if "verbose" in own else {}
         for name in dict.fromkeys(name for rows in kinds.values() for name in rows):
             value = self.given.get(name)
             if value is None:
                 continue
             if name in own:
-                values[name] = as_argument(own[name], value)
+                values[name] = options.as_argument(own[name], value)
             elif why:
-                raise typer.BadParameter(f"{option_name(name)}: {why}")
-            if why and is_choice(forms := own[name][0].split("|")) and str(value) not in forms:
-                raise typer.BadParameter(f"{option_name(name)} {value} {why}")
+                raise typer.BadParameter(f"{options.option_name(name)}: {why}")
+            if (
+                why
+                and options.is_choice(forms := own[name][0].split("|"))
+                and str(value) not in forms
+            ):
+                raise typer.BadParameter(f"{options.option_name(name)} {value} {why}")
         return values
 
     def only(self, kind: str) -> list[str]:
         """The arguments that no other estimator of the noun has."""
-        others = [rows for name, rows in estimators(self.noun).items() if name != kind]
-        own = estimators(self.noun)[kind]
+        others = [rows for name, rows in options.estimators(self.noun).items() if name != kind]
+        own = options.estimators(self.noun)[kind]
         return [name for name in own if not any(name in rows for rows in others)]
 
     def refuse(self, reason: str, *names: str) -> None:
         """An error where one of these options was given."""
-        refuse_idle(self.ctx, dict.fromkeys(names, reason))
+        options.refuse_idle(self.ctx, dict.fromkeys(names, reason))
 
     def fit(self, model: Any, *data: Any, **more: Any) -> Any:
-        """The fitted model; the time it took is reported."""
+        """The model, fitted with the checkpoint and on the cluster that were named; it is timed."""
+        takes = signature(model.fit).parameters
+        more |= {name: self.given[name] for name in ("checkpoint", "resume") if name in takes}
         began = time.perf_counter()
-        model.fit(*data, **more)
+        if "executor" in takes and self.given["engine"] == "spark":
+            with self.place() as place:
+                model.fit(*data, executor=place, **more)
+        else:
+            model.fit(*data, **more)
         self.seconds = time.perf_counter() - began
         return model
 
-    @contextmanager
-    def place(self, *, local: bool = True) -> Iterator[Executor | None]:
-        """An executor of the cluster or, unless the estimator has its own, of local processes."""
-        if self.given["engine"] == "local" and not local:
-            yield None
-        else:
-            with place_to_run(*(self.given[name] for name in PLACE)) as place:
-                yield place
+    def place(self) -> AbstractContextManager[Executor]:
+        """An executor of the cluster, or of local processes."""
+        return options.place_to_run(*(self.given[name] for name in options.PLACE))
 
 
 def _report(job: Job, model: Any, output: Path) -> None:

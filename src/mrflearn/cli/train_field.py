@@ -52,7 +52,7 @@ def field(
         job.facts |= {"samples": len(rows)}
         settings = ({} if rows.states is None else {"states": rows.states}) | settings
         if family:
-            model = job.fit(mrflearn.PottsField(**settings), rows.values, **job.saved)
+            model = job.fit(mrflearn.PottsField(**settings), rows.values)
             job.facts["estimator"] = "pl"
             remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
         else:
@@ -64,13 +64,13 @@ def field(
 def _on_graph(job: Job, rows: SampleTable, graph: str, settings: dict[str, Any]) -> Any:
     """The field on a graph that is named, or on the one that the rows themselves suggest."""
     if graph != "learn":
-        return job.fit(mrflearn.MarkovField(**settings | {"graph": graph}), rows, **job.saved)
+        return job.fit(mrflearn.MarkovField(**settings | {"graph": graph}), rows)
     states = {name: value for name, value in settings.items() if name == "states"}
     found = mrflearn.FieldStructure(**states | job.settings("--graph learn")).fit(rows)
     remark(f"{len(found.edges_)} edges found among {found.n_features_in_} variables")
     model = mrflearn.MarkovField(**settings | {"graph": found.graph_})
     try:
-        return job.fit(model, rows, **job.saved)
+        return job.fit(model, rows)
     except MrflearnError as error:
         output: Path = job.ctx.params["output"]
         kept = output.with_name(output.name + ".edges")  # for --graph edges:FILE

@@ -44,9 +44,10 @@ def crf(job: Job, file: Path, structure: str | None, **given: Any) -> Any:
     settings = job.settings(kind, idle) | {"features": recipe}
     job.refuse(idle, "engine" if kind == "chain" else "validation")
     job.facts |= {"format": recipe.format, "columns": recipe.columns}
-    if kind != "chain":
-        return _layered(job, recipe, file, settings, kind)
-    model = _chain(job, recipe, file, mrflearn.CRF(**settings), validation)
+    if kind == "chain":
+        model = _chain(job, recipe, file, mrflearn.CRF(**settings), validation)
+    else:
+        model = _layered(job, recipe, file, settings, kind)
     if given["calibrate"]:
         model.calibrate(*recipe.labelled(validation))
     return model
@@ -64,8 +65,7 @@ def _chain(job: Job, recipe: Recipe, file: Path, model: Any, validation: Path | 
         yield from sentences
         refuse_single_label(labels, file, recipe.labels if recipe.columns else "")
 
-    job.fit(model, checked(), labels, validation=held_out, **job.saved)
-    return model
+    return job.fit(model, checked(), labels, validation=held_out)
 
 
 def _layered(job: Job, recipe: Recipe, file: Path, settings: dict[str, Any], structure: str) -> Any:
@@ -74,16 +74,14 @@ def _layered(job: Job, recipe: Recipe, file: Path, settings: dict[str, Any], str
     for layer, name in enumerate(recipe.layers):
         own = (example.layers[layer] for example in examples if example.layers)
         refuse_single_label(own, file, name if recipe.columns else "")
-    with job.place(local=False) as place:
-        more = {"executor": place, **job.saved}
-        if structure == "skip":
-            # Without the chain's weights to begin with, messages may not converge.
-            start = {"start": "chain"} if settings.get("estimator") == "bp" else {}
-            model: Any = mrflearn.SkipChainCRF(**{**start, **settings})
-            job.fit(model, sentences, [example.labels for example in examples], **more)
-        else:
-            model = mrflearn.FactorialCRF(**settings)
-            job.fit(model, sentences, [example.layers for example in examples], **more)
+    if structure == "skip":
+        # Without the chain's weights to begin with, messages may not converge.
+        start = {"start": "chain"} if settings.get("estimator") == "bp" else {}
+        model: Any = mrflearn.SkipChainCRF(**{**start, **settings})
+        job.fit(model, sentences, [example.labels for example in examples])
+    else:
+        model = mrflearn.FactorialCRF(**settings)
+        job.fit(model, sentences, [example.layers for example in examples])
     job.facts |= {"structure": structure, "weights": sum(map(len, model.model_.weights))}
     return model
 
@@ -100,9 +98,7 @@ def graph(job: Job, file: Path) -> Any:
         "nodes": sum(len(own.nodes) for own in examples),
         "edges": sum(len(own.edges) for own in examples),
     }
-    model = mrflearn.GraphCRF(**job.settings())
-    with job.place(local=False) as place:
-        return job.fit(model, graphs, labels, executor=place, **job.saved)
+    return job.fit(mrflearn.GraphCRF(**job.settings()), graphs, labels)
 
 
 def hmm(job: Job, file: Path, validation: Path | None, **given: Any) -> Any:
@@ -127,7 +123,7 @@ def tagger(
         job.refuse(reason, "unlabelled_weight", "rounds")
     held_out = None if validation is None else source.complete(validation)
     model = mrflearn.JointTagger(**job.settings())
-    job.fit(model, words, tags, validation=held_out, **job.saved)
+    job.fit(model, words, tags, validation=held_out)
     job.facts["l2"] = model.l2_
     job.facts |= {"unlabelled_weight": model.unlabelled_weight_} if gaps else {}
     return _rated(job, model, source, validation)

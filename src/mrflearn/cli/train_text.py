@@ -44,7 +44,7 @@ def lm(job: Job, text: list[Path], validation: Path | None) -> Any:
         job.refuse(f"goes with --bound windows; {model.bound} cannot bound them.", "triples")
     if model.estimator != "bound":
         job.refuse(f"goes with --estimator bound, not {model.estimator}.", "checkpoint")
-    job.fit(model, _source(job, model, text), validation=_read(validation), **job.saved)
+    job.fit(model, _source(job, model, text), validation=_read(validation))
     peak = peak_memory()
     job.facts |= {
         "weights": list(model.log_partition_bound_.weights),
@@ -96,8 +96,7 @@ def composite(job: Job, documents: Path, validation: Path | None) -> Any:
         job.refuse("only a latent grammar begins at random", "restarts")
     if not grammar.startswith("treebank"):
         job.refuse("only a treebank's grammar has nodes to split", "horizontal")
-    with job.place(local=False) as place:
-        job.fit(model, documents, executor=place, **job.saved)
+    job.fit(model, documents)
     history = model.fit_.history
     job.facts |= {
         "rounds": model.rounds,

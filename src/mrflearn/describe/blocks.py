@@ -90,7 +90,7 @@ class Facts(Block):
     """Values by name; None is not shown."""
 
     values: Mapping[str, Any]
-    floats: str = field(default=".6g", kw_only=True)  # how numbers that are not whole are written
+    floats: str = field(default=".6g", kw_only=True)  # the format of fractions
 
     def data(self) -> Mapping[str, Any]:
         return self.values
@@ -127,7 +127,7 @@ class Table(Block):
     rows: Sequence[Sequence[Any]]  # texts, numbers, None
     key: str = field(default="", kw_only=True)
     records: bool = field(default=False, kw_only=True)
-    floats: str = field(default=".4f", kw_only=True)  # how numbers that are not whole are written
+    floats: str = field(default=".4f", kw_only=True)  # the format of fractions
 
     def data(self) -> Mapping[str, Any]:
         if not self.key:

@@ -117,7 +117,7 @@ class Description(ABC):
 
 
 def batches(examples: Any, size: int) -> Iterator[list[Any]]:
-    """The same, so many at a time."""
+    """The examples in lists of this size."""
     stream = iter(examples)
     while part := list(islice(stream, size)):
         yield part

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
+from mrflearn import plots
 from mrflearn.describe.blocks import (
     Block,
     Data,
@@ -23,9 +26,11 @@ from mrflearn.describe.blocks import (
 )
 from mrflearn.describe.description import Answers, Description, OptionError, Task
 from mrflearn.errors import DataError, InferenceError, SettingsError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
+from mrflearn.features.observations import check_states
+from mrflearn.graph.contacts import strongest_pairs
+from mrflearn.io.contacts import write_contacts
+from mrflearn.io.samples import SampleTable, write_samples
 
 APART = 4  # least distance of the columns of a contact, unless given
 MOST_DRAWN = 400  # variables of a heat map
@@ -60,8 +65,6 @@ class FieldDescription(Description):
         if apart is not None and not contacts:
             raise OptionError("--apart: says which --contacts are shown; give both.")
         if matrix is not None:
-            from mrflearn.io.contacts import write_contacts
-
             write_contacts(matrix, self._contacts())
         if contacts:
             found, heat, network = self._strongest_contacts(n, APART if apart is None else apart)
@@ -95,10 +98,6 @@ class FieldDescription(Description):
         return found, heat, Network(names, chosen, strong, what, signed, caption=caption)
 
     def _strongest_contacts(self, n: int, apart: int) -> tuple[list[Block], Matrix, Network]:
-        import torch
-
-        from mrflearn.graph.contacts import strongest_pairs
-
         scores = self._contacts()
         found = strongest_pairs(torch.as_tensor(scores), n, apart=apart).tolist()
         pairs = np.asarray(found, dtype=np.int64).reshape(-1, 2)
@@ -123,10 +122,10 @@ class FieldDescription(Description):
 
     def score(self, rows: ReadRows, method: str | None) -> list[Block]:
         """The mean log-probability of the rows of a file."""
-        whole, _ = rows()
+        complete, _ = rows()
         method = self.model.usual_method if method is None else method
         try:
-            values = self.model.log_likelihood(whole, method)
+            values = self.model.log_likelihood(complete, method)
         except InferenceError as error:
             raise InferenceError(f"{error} Here: --method ais (sampled) or --method pl.") from error
         spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
@@ -140,15 +139,9 @@ class FieldDescription(Description):
 
     def evaluate(self, rows: ReadRows, seed: int) -> Answers:
         """Held-out likelihood, and moments that match or not."""
-        import torch
-
-        from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
-        from mrflearn.features.observations import check_states
-        from mrflearn.plots import draw_moments
-
         potentials = self.model.potentials_
-        whole, left_out = rows()
-        table = torch.as_tensor(self.model.encode(whole))
+        complete, left_out = rows()
+        table = torch.as_tensor(self.model.encode(complete))
         check_states(table, potentials.graph.states)
         if EXACT.refuses(potentials.graph) is not None:
             slow = (
@@ -175,7 +168,7 @@ class FieldDescription(Description):
         }
         panels = {"states": match.single, "pairs of states": match.pairs}
         moments = {name: (one.data, one.field) for name, one in panels.items()}
-        yield [Facts(facts), Picture(lambda: draw_moments(moments))]
+        yield [Facts(facts), Picture(lambda: plots.draw_moments(moments))]
 
     def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
         """New rows, written to a file where one is named."""
@@ -184,8 +177,6 @@ class FieldDescription(Description):
         if output is None:
             rows = drawn.samples.tolist()
             return [note, Text("\n".join(" ".join(map(str, row)) for row in rows))]
-        from mrflearn.io.samples import SampleTable, write_samples
-
         spins = self.model.spins_
         values = (drawn.samples + 1) // 2 if spins else drawn.samples  # as tables hold them
         write_samples(output, SampleTable(None, values, spins))

@@ -177,14 +177,14 @@ class Labeller(Description):
         truth, found = [own for (own,) in pairs], [own for (own,) in answers]
         report = tagging_report(truth, found, words=None if known is None else words, known=known)
         table = confusion(truth, found)
-        whole, single = self.counted
-        facts: dict[str, Any] = {"file": str(file), whole: len(truth)}
+        sequences, single = self.counted
+        facts: dict[str, Any] = {"file": str(file), sequences: len(truth)}
         facts |= {single: report.tokens.total, "accuracy": Percent(report.tokens.accuracy)}
         if report.seen is not None and report.unseen is not None:
             facts["accuracy_seen"] = Percent(report.seen.accuracy)
             facts["accuracy_unseen"] = Percent(report.unseen.accuracy)
             facts["unseen_tokens"] = report.unseen.total
-        facts[f"{whole.removesuffix('s')}_accuracy"] = Percent(report.sentences.accuracy)
+        facts[f"{sequences.removesuffix('s')}_accuracy"] = Percent(report.sentences.accuracy)
         shown: list[Block] = []
         if are_chunk_tags(table.labels):
             chunks = chunk_report(truth, found)
@@ -430,10 +430,10 @@ def _conllu(
         tokens = iter(zip(labels, sure[0] if sure else [{}] * len(labels), strict=True))
         for row in sentence.rows:
             if row.id.isdecimal():  # multiword tokens and empty nodes have no tag
-                tag, chances = next(tokens)
+                tag, probabilities = next(tokens)
                 row = row._replace(**{column: tag})
                 if sure:  # among the other remarks of the row
-                    more = f"TagProbability={chances[tag]:.4f}"
+                    more = f"TagProbability={probabilities[tag]:.4f}"
                     row = row._replace(misc=more if row.misc == "_" else f"{row.misc}|{more}")
             lines.append("\t".join(row))
         lines.append("")

@@ -45,7 +45,7 @@ def panels(columns: int, *, width: float = 4.0, height: float = 3.6) -> tuple[An
 
 
 def save(figure: Any, path: str | Path) -> None:
-    """Writes the picture, whole or not at all; the ending of the name says in which format."""
+    """Writes the picture completely or not at all; the ending of the name says in which format."""
     target = Path(path)
     check_picture(target)
     kind = target.suffix.lower().removeprefix(".")

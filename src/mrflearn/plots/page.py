@@ -40,7 +40,7 @@ class Page:
     def table(
         self, header: Sequence[str], rows: Sequence[Sequence[Cell]], *, floats: str = ".6g"
     ) -> None:
-        """A table; numbers stand to the right, those that are not whole in this format."""
+        """A table; numbers stand to the right, fractions in this format."""
         right = [any(not isinstance(cell, str) for cell in own) for own in zip(*rows, strict=True)]
         kinds = [' class="number"' if own else "" for own in right] or [""] * len(header)
         cells = zip(header, kinds, strict=True)
@@ -69,13 +69,13 @@ class Page:
         return page.substitute(title=escape(self.title), body="\n".join(self.parts))
 
     def write(self, path: str | Path) -> None:
-        """Writes the file, whole or not at all."""
+        """Writes the file completely or not at all."""
         with write_text(path) as stream:
             stream.write(self.html())
 
 
 def written(value: Any, floats: str = ".6g") -> str:
-    """A value as people read it, numbers that are not whole in this format; nothing for None."""
+    """A value as people read it, fractions in this format; nothing for None."""
     match value:
         case None:
             return ""

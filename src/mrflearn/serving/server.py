@@ -64,7 +64,7 @@ class Server(ThreadingHTTPServer):
             self._count(-1)
 
     def wait_for_requests(self, seconds: float) -> bool:
-        """Whether all requests under way have ended before so many seconds have passed."""
+        """Whether all requests under way have ended within this many seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self._requests == 0, seconds)
 
