@@ -28,8 +28,6 @@ from report import write_report
 from results import Rows
 
 from mrflearn.datasets.docstrings import docstring_sentences
-from mrflearn.evaluation.rows import Rows
-from mrflearn.features.counting import count_text
 from mrflearn.features.moments import count_text
 from mrflearn.io.corpus import Vocabulary, count_words
 from mrflearn.kernels.low_rank import star_logsumexp
