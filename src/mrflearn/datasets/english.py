@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -85,6 +85,12 @@ class WordClass:
         )
         return row
 
+    def entropy(self, mixture: Sequence[float], *, topics: bool) -> float:
+        """The entropy of a word in nats, or of its topic and itself."""
+        if topics and self.topical:
+            return float(entr(np.asarray(mixture)[:, None] * self.probabilities).sum())
+        return float(entr(self.mixed(mixture)).sum())
+
 
 def read_lexicon(text: str) -> tuple[tuple[str, ...], dict[str, WordClass]]:
     """Topics in the order in which a text names them, and its word classes.
@@ -152,6 +158,19 @@ class English:
             weights[main, second, [main, second]] = MAIN_TOPIC, 1 - MAIN_TOPIC
         return tuple(tuple(row) for row in weights.reshape(-1, number).tolist() if any(row))
 
+    @cached_property
+    def derive(self) -> Callable[[Iterator[float]], list[DerivationStep]]:
+        """Draws a derivation."""
+        return derivation_sampler(self.grammar)
+
+    @cached_property
+    def drawn_from(self) -> dict[str, tuple[tuple[str, ...], list[list[float]]]]:
+        """The words of each terminal, and for each topic their cumulated probabilities."""
+        return {
+            symbol: (known.words, [cumulative(row) for row in known.probabilities.tolist()])
+            for symbol, known in self.word_classes.items()
+        }
+
 
 @cache
 def english() -> English:
@@ -214,53 +233,37 @@ def sample_documents(count: int, *, sentences: int = 20, seed: int = 0) -> list[
             "numbers must be at least 0, 1 and 0."
         )
     mixtures = english().mixtures
-    sampler = _sampler()
     documents = []
     for index in range(count):
         numbers = uniform_numbers((seed, index))
         mixture = mixtures[int(next(numbers) * len(mixtures))]
-        drawn = tuple(sampler.sentence(mixture, numbers) for _ in range(sentences))
+        drawn = tuple(_sentence(mixture, numbers) for _ in range(sentences))
         documents.append(Document(mixture, drawn))
     return documents
 
 
-class _Sampler:
-    """Tables that make drawing a sentence a matter of look-ups."""
-
-    def __init__(self, source: English) -> None:
-        self.topics = source.topics
-        self.derive = derivation_sampler(source.grammar)
-        self.words = {
-            symbol: (known.words, [cumulative(row) for row in known.probabilities.tolist()])
-            for symbol, known in source.word_classes.items()
-        }
-
-    def sentence(self, mixture: tuple[float, ...], numbers: Iterator[float]) -> Sentence:
-        steps = self.derive(numbers)
-        classes = tuple(step.symbol for step in steps if not step.children)
-        mixing = cumulative(list(mixture))
-        words, topics = [], []
-        for symbol in classes:
-            known, rows = self.words[symbol]
-            topic = bisect_right(mixing, next(numbers)) if len(rows) > 1 else 0
-            words.append(known[bisect_right(rows[topic], next(numbers))])
-            topics.append(self.topics[topic] if len(rows) > 1 else None)
-        written = with_articles(words)
-        tree, chunks = _tree(steps, written)
-        return Sentence(
-            written,
-            tuple(_tag(symbol) for symbol in classes),
-            spans_to_tags(chunks, len(written)),
-            tree,
-            tuple(topics),
-            classes,
-            sum(step.log_probability for step in steps),
-        )
-
-
-@cache
-def _sampler() -> _Sampler:
-    return _Sampler(english())
+def _sentence(mixture: tuple[float, ...], numbers: Iterator[float]) -> Sentence:
+    source = english()
+    steps = source.derive(numbers)
+    classes = tuple(step.symbol for step in steps if not step.children)
+    mixing = cumulative(list(mixture))
+    words, topics = [], []
+    for symbol in classes:
+        known, rows = source.drawn_from[symbol]
+        topic = bisect_right(mixing, next(numbers)) if len(rows) > 1 else 0
+        words.append(known[bisect_right(rows[topic], next(numbers))])
+        topics.append(source.topics[topic] if len(rows) > 1 else None)
+    written = with_articles(words)
+    tree, chunks = _tree(steps, written)
+    return Sentence(
+        written,
+        tuple(_tag(symbol) for symbol in classes),
+        spans_to_tags(chunks, len(written)),
+        tree,
+        tuple(topics),
+        classes,
+        sum(step.log_probability for step in steps),
+    )
 
 
 def with_articles(words: Sequence[str]) -> tuple[str, ...]:
@@ -308,7 +311,7 @@ def _leaf(tag: str, word: str) -> Tree:
 # sentences are independent, and the topic of a word, drawn for that word alone, is summed out at
 # the word: sentences come from a plain grammar.  As no sentence has two derivations, the entropy of
 # sentences as strings is that of derivations without topics, which a linear system gives exactly.
-# Spelling "an" for "a" follows from the next word and changes nothing.  A reader who is not told
+# Spelling "an" for "a" follows from the next word and changes nothing.  A reader who does not know
 # the mixture of a document needs at most log 30 nats more for the whole document.
 
 
@@ -345,10 +348,12 @@ def entropy_per_sentence(
     Derivations include the topic of every content word, strings do not.
     """
     source = english()
-    entropy = {"strings": _entropy_of_word, "derivations": _entropy_of_topic_and_word}[of]
     totals = [
         source.grammar.entropy(
-            {symbol: entropy(known, weights) for symbol, known in source.word_classes.items()}
+            {
+                symbol: known.entropy(weights, topics=of == "derivations")
+                for symbol, known in source.word_classes.items()
+            }
         )
         for weights in (source.mixtures if mixture is None else [checked_mixture(mixture)])
     ]
@@ -388,13 +393,3 @@ def checked_mixture(mixture: Mixture) -> Mixture:
             f"not negative and sum to 1, for {', '.join(topics)}."
         )
     return mixture
-
-
-def _entropy_of_word(known: WordClass, mixture: Mixture) -> float:
-    return float(entr(known.mixed(mixture)).sum())
-
-
-def _entropy_of_topic_and_word(known: WordClass, mixture: Mixture) -> float:
-    if not known.topical:
-        return float(entr(known.probabilities).sum())
-    return float(entr(np.asarray(mixture)[:, None] * known.probabilities).sum())

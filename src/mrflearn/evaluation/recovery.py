@@ -22,7 +22,7 @@ class Recovery:
 
 
 def recovery(estimate: NDArray[np.float64], truth: NDArray[np.float64]) -> Recovery:
-    """Errors over all parameters laid end to end."""
+    """Errors over all parameters, flattened."""
     difference = np.ravel(estimate) - np.ravel(truth)
     norm = float(np.linalg.norm(truth))
     return Recovery(

@@ -1,4 +1,4 @@
-"""How well distances between word vectors agree with people: likeness, analogies, neighbours."""
+"""How well distances between word vectors agree with people: similarity, analogies, neighbours."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def weighted_pairs(
     """The pairs of factors with these rows of features and these variables that have a weight.
 
     A factor counts for each tuple that its sets of labels allow, and for none where a label is
-    wholly unknown.
+    entirely unknown.
     """
     count, size = len(features.names), math.prod(shape)
     if everything and min_freq <= 0 and (features.values is None or min_freq == -math.inf):
@@ -195,8 +195,8 @@ def _met(
     if bool(sure.all()):
         return
     allowed = labels.allowed_states()
-    told = ~sure & ~labels.unknown()[scope].any(dim=1)
-    for some in told.nonzero().squeeze(1).split(max(1, CELLS_AT_ONCE // math.prod(shape))):
+    partial = ~sure & ~labels.unknown()[scope].any(dim=1)
+    for some in partial.nonzero().squeeze(1).split(max(1, CELLS_AT_ONCE // math.prod(shape))):
         row, cell = joint_mask(allowed, scope[some], shape).nonzero().unbind(dim=1)
         yield some[row], cell
 
@@ -371,7 +371,7 @@ def edge_numbers(names: Numbering, on_edges: Numbering) -> Int64[Tensor, " n"]:
 def merged(
     first: Sequence[FactorTemplate], second: Sequence[FactorTemplate]
 ) -> tuple[FactorTemplate, ...]:
-    """All pairs of both; what `first` numbers keeps its number, attributes and labels alike."""
+    """All pairs of both; what `first` numbers keeps its number: attributes and labels."""
     if len(first) != len(second):
         raise DataError("the order of the chain differs from that learned before.")
     union = []

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -242,7 +242,7 @@ def count_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> TagC
     return TagCounts(tuple(word), names, np.array(rows), np.array(triples))
 
 
-def _known(tags: Tags, number: int) -> tuple[str, ...]:
+def _known(tags: Any, number: int) -> tuple[str, ...]:
     """The tags of a sentence, each of which must be there."""
     for tag in (None,) if tags is None else tags:
         if tag is None or isinstance(tag, set):

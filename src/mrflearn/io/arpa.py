@@ -111,12 +111,12 @@ class _Lines:
             line = self.next()
         if line != wanted:
             seen = "the file ends" if line is None else f"stands {line[:40]!r}"
-            raise self.complaint(
+            raise self.error(
                 f"{wanted.decode()} should come here, but {seen}. Is the file cut short, or a "
                 "count at its beginning wrong?"
             )
 
-    def complaint(self, problem: str, line: int | None = None) -> DataError:
+    def error(self, problem: str, line: int | None = None) -> DataError:
         return DataError(problem, line=self.number if line is None else line)
 
 
@@ -130,13 +130,13 @@ def _read_counts(lines: _Lines) -> list[int]:
     while line := lines.next():
         found = COUNT.fullmatch(line)
         if found is None or int(found[1]) != len(counts) + 1 or len(counts) == MOST_ORDERS:
-            raise lines.complaint(
+            raise lines.error(
                 f"'ngram {len(counts) + 1}=COUNT' or a blank line should come here, not "
                 f"{line[:40]!r}."
             )
         counts.append(int(found[2]))
     if not counts:
-        raise lines.complaint("no order is announced after \\data\\.")
+        raise lines.error("no order is announced after \\data\\.")
     return counts
 
 
@@ -147,7 +147,7 @@ def _read_section(
     start = lines.number + 1
     raw = lines.section()
     if len(raw) != count:
-        raise lines.complaint(
+        raise lines.error(
             f"{count} {order}-grams are announced, but {len(raw)} stand here. Is the file cut "
             "short?"
         )
@@ -160,11 +160,11 @@ def _read_section(
     if len(missing):
         at, k = missing[0].tolist()
         word = table[k + 1][at].decode("utf-8", "replace")
-        raise lines.complaint(f"the word {word!r} is not among the 1-grams.", start + at)
+        raise lines.error(f"the word {word!r} is not among the 1-grams.", start + at)
     probability = _figures(lines, table[0], start)
     if (probability > 0).any():
         at = start + int((probability > 0).argmax())
-        raise lines.complaint("a logarithm of a probability cannot be above 0.", at)
+        raise lines.error("a logarithm of a probability cannot be above 0.", at)
     return ArpaSection(grams, probability, _figures(lines, table[order + 1], start)), known
 
 
@@ -173,7 +173,7 @@ def _columns(lines: _Lines, raw: list[bytes], order: int, start: int) -> list[li
     cells = np.fromiter((len(line.split()) for line in raw), np.int64, count=len(raw))
     wrong = np.flatnonzero((cells != order + 1) & (cells != order + 2))
     if len(wrong):
-        raise lines.complaint(
+        raise lines.error(
             f"a logarithm, {order} words and perhaps a back-off should stand here, not "
             f"{cells[wrong[0]]} fields.",
             start + int(wrong[0]),
@@ -199,9 +199,9 @@ def _number_words(lines: _Lines, words: Sequence[bytes], start: int) -> _Numbers
         try:
             text = word.decode()
         except UnicodeDecodeError as error:
-            raise lines.complaint("the word is not UTF-8 text.", start + at) from error
+            raise lines.error("the word is not UTF-8 text.", start + at) from error
         if numbers.setdefault(word, at) != at:
-            raise lines.complaint(f"the word {text!r} comes twice.", start + at)
+            raise lines.error(f"the word {text!r} comes twice.", start + at)
     return numbers
 
 
@@ -216,7 +216,7 @@ def _figures(lines: _Lines, cells: Sequence[bytes], start: int) -> Figures:
         figures = values.astype(np.float32)
     if not np.isfinite(figures).all():
         at = int((~np.isfinite(figures)).argmax())
-        raise lines.complaint(
+        raise lines.error(
             f"{cells[at][:40]!r} is not a number, or not a finite number.", start + at
         )
     return figures

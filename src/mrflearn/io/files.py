@@ -1,4 +1,4 @@
-"""Opening text files, plain or gzipped, with `path:line` in every complaint; writing atomically.
+"""Opening text files, plain or gzipped, with `path:line` in every error; writing atomically.
 
 What a file may ask of memory is bounded: a line by `MRFLEARN_MAX_LINE` bytes, what is read at once
 by `MRFLEARN_MAX_FILE` bytes, and a gzip file by the ratio `MRFLEARN_MAX_GZIP_RATIO` of its content
@@ -236,7 +236,7 @@ def read_whole(path: PathLike) -> str:
 
 
 def not_text(error: UnicodeDecodeError, line: int) -> DataError:
-    """The complaint about a line that is not in UTF-8."""
+    """The error for a line that is not in UTF-8."""
     return DataError(
         f"byte 0x{error.object[error.start]:02x} in this line is not UTF-8 text. Is this a text "
         "file? If it is in another encoding, convert it first (iconv -t utf-8).",
@@ -272,7 +272,7 @@ def _destination(path: PathLike) -> AbstractContextManager[BinaryIO]:
         raise DataError("cannot be written: it is a folder.")
     try:
         if target.exists() and not target.is_file():
-            # A new file under the name would take a pipe or /dev/null away from everybody.
+            # A new file under the name would replace the pipe, or /dev/null, for everybody.
             return target.open("wb")
         target = Path(os.path.realpath(target))
         remove_drafts(target)
@@ -293,7 +293,7 @@ def _replacing(target: Path, handle: int, temporary: Path) -> Iterator[BinaryIO]
             umask = os.umask(0)
             os.umask(umask)
             temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
-            # While the file is open it is locked, and nobody takes it for a leftover.
+            # While the file is open it is locked, so that no process takes it for a leftover.
             temporary.replace(target)
         sync_folder(target.parent)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Word pairs with people's scores of their likeness, and analogy questions.
+"""Word pairs with people's scores of their similarity, and analogy questions.
 
 Pairs: `word word score` a line (as WordSim-353, MEN and SimLex-999 are distributed, tabs or
 spaces).  Analogies: four words a line, `a is to b as c is to d`, under `: section` lines.
@@ -17,7 +17,7 @@ from mrflearn.io.files import Lines, PathLike, to_number, write_text
 
 @dataclass(frozen=True)
 class WordPair:
-    """Two words and how alike people find them."""
+    """Two words and how similar people find them."""
 
     first: str
     second: str

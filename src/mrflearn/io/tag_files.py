@@ -81,16 +81,13 @@ class TagSource:
 
     def tagged(self, path: PathLike) -> tuple[list[tuple[str, ...]], list[Tags]]:
         """The words and the tags of all sentences of a file."""
-        words: list[tuple[str, ...]] = []
-        tags: list[Tags] = []
-        for example in self.read(path):
-            if example.tags is None:
-                raise DataError(f"there are no tags in it (column '{self.column}').", path=path)
-            words.append(example.words)
-            tags.append(example.tags)
-        if not words:
+        examples = list(self.read(path))
+        tags = [example.tags for example in examples if example.tags is not None]
+        if not examples:
             raise DataError("there are no sentences in it.", path=path)
-        return words, tags
+        if len(tags) < len(examples):
+            raise DataError(f"there are no tags in it (column '{self.column}').", path=path)
+        return [example.words for example in examples], tags
 
     def complete(self, path: PathLike) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
         """The words and the tags of a file in which every word has its tag."""

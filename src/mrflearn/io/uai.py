@@ -66,10 +66,11 @@ class UaiTokens:
         start = self.position
         values = self._convert(int, count, f"{what} (whole numbers)")
         if values and not least <= min(values) <= max(values) <= LARGEST_COUNT:
-            wrong = next(i for i, n in enumerate(values) if not least <= n <= LARGEST_COUNT)
-            bound = f"at least {least}" if values[wrong] < least else f"at most {LARGEST_COUNT}"
-            problem = f"{what}: {self._shown(start + wrong)} is not {bound}."
-            raise DataError(problem, line=self.line(start + wrong))
+            wrong = next(i for i, n in enumerate(values, start) if not least <= n <= LARGEST_COUNT)
+            problem = (
+                f"{what}: {self._shown(wrong)} is not at least {least} and at most {LARGEST_COUNT}."
+            )
+            raise DataError(problem, line=self.line(wrong))
         return values
 
     def integer(self, what: str, *, least: int = 0) -> int:
@@ -306,13 +307,12 @@ def _read_tables(tokens: UaiTokens, shapes: Sequence[tuple[int, ...]]) -> tuple[
         stop = start + 1 + size
         if start >= len(values) or values[start] != size or stop > len(values):
             announced = values[start] if start < len(values) else size
-            states = " x ".join(map(str, shape)) or "1"
-            problem = f"is said to have {announced:g} entries, but its variables {states} states."
-            if announced == size:
-                left = max(len(values) - start - 1, 0)
-                problem = f"has {size} entries, but only {left} figures are left. Is it cut short?"
-            line = tokens.line(first + min(start, len(values) - 1))
-            raise DataError(f"the table of factor {factor} {problem}", line=line)
+            states, left = " x ".join(map(str, shape)) or "1", max(len(values) - start - 1, 0)
+            raise DataError(
+                f"the table of factor {factor} has {announced:g} entries, it says; its variables "
+                f"have {states} states, and only {left} figures are left. Is it cut short?",
+                line=tokens.line(first + min(start, len(values) - 1)),
+            )
         tables.append(values[start + 1 : stop].reshape(shape))
         start = stop
     _check_figures(tokens, values, "tables")

@@ -131,7 +131,7 @@ def _read_text(content: bytes, start: int, values: NDArray[np.float32]) -> list[
             problem = f"{len(cells)} figures after the word, but {dimensions} dimensions."
             raise DataError(problem, line=i + 2)
         try:
-            with np.errstate(over="ignore"):  # what is too large for float32 is complained of later
+            with np.errstate(over="ignore"):  # what is too large for float32 is refused later
                 values[i] = list(map(float, cells))
             names.append(name.decode())
         except ValueError as error:

@@ -5,8 +5,8 @@ estimation, ACL 2013; equations below are theirs.
 
 There `<s>` begins and `</s>` ends a sentence; here the separator of the vocabulary does both.
 
-Trust is told by buckets: the longest context before a token that was ever seen, how often it was
-seen, and how often what followed was new [Chen & Goodman 1999, section 2.4, on bucketing].
+How far to trust a model is learned by buckets: the longest context before a token that was ever
+seen, how often it was seen, and how often what followed was new [Chen & Goodman 1999, section 2.4].
 """
 
 from __future__ import annotations
