@@ -123,7 +123,7 @@ class NgramLanguageModel(Estimator, ScoresText):
     @property
     def ngrams_(self) -> list[int]:
         """The number of n-grams of each order."""
-        return [len(table) for table in self._fitted().tables]
+        return [len(table.code) for table in self._fitted().tables]
 
     def token_scores(self, X: Text) -> TokenScores:
         """Log-probability of every token of a text.

@@ -77,44 +77,40 @@ class ConlluSentence:
 def read_conllu(path: PathLike) -> Iterator[ConlluSentence]:
     """The sentences of a file, one at a time, their row numbers checked to be in order."""
     with Lines(path) as lines:
-        comments: list[str] = []
-        rows: list[ConlluRow] = []
-        for line in chain(lines, [""]):
-            if line.startswith("#") and not rows:
-                comments.append(line)
-            elif line:
-                cells = line.split("\t")
-                _check_row(cells, rows[-1].id if rows else "0")
-                rows.append(ConlluRow(*cells))
-            elif rows or comments:
-                _check_sentence(rows)
-                yield ConlluSentence(tuple(comments), tuple(rows))
-                comments, rows = [], []
+        yield from _sentences(lines)
 
 
 def write_conllu(path: PathLike, sentences: Iterable[ConlluSentence]) -> None:
     """Writes sentences as they are; what would not read back the same is a `DataError`."""
     with write_text(path) as stream:
         for sentence in sentences:
-            previous = "0"
-            for row in sentence.rows:
-                _check_row(row, previous)
-                previous = row.id
-            _check_sentence(sentence.rows)
-            lines = [*sentence.comments, *map("\t".join, sentence.rows)]
-            for position, line in enumerate(lines):
-                comment = position < len(sentence.comments)
-                right = line.startswith("#") if comment else line.count("\t") == len(FIELDS) - 1
-                if not right or _ENDS(line):
-                    raise DataError(
-                        f"{line!r} is no comment beginning with #, or has tabs or line ends inside "
-                        "cells."
-                    )
-            stream.write("\n".join(lines) + "\n\n")
+            comments, rows = tuple(sentence.comments), tuple(sentence.rows)
+            text = "\n".join([*comments, *map("\t".join, rows)]) + "\n\n"
+            if "\r" in text or [*_sentences(text.split("\n"))] != [ConlluSentence(comments, rows)]:
+                raise DataError(
+                    f"{text[:80]!r} has a comment that does not begin with #, or tabs or line ends "
+                    "inside cells."
+                )
+            stream.write(text)
+
+
+def _sentences(lines: Iterable[str]) -> Iterator[ConlluSentence]:
+    comments: list[str] = []
+    rows: list[ConlluRow] = []
+    for line in chain(lines, [""]):
+        if line.startswith("#") and not rows:
+            comments.append(line)
+        elif line:
+            cells = line.split("\t")
+            _check_row(cells, rows[-1].id if rows else "0")
+            rows.append(ConlluRow(*cells))
+        elif rows or comments:
+            _check_sentence(rows)
+            yield ConlluSentence(tuple(comments), tuple(rows))
+            comments, rows = [], []
 
 
 FIELDS = ConlluRow._fields
-_ENDS = re.compile(r"[\n\r]").search
 _NUMBER = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?", re.ASCII).fullmatch
 
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
@@ -39,12 +39,9 @@ from mrflearn.io.corpus import SEPARATOR, UNKNOWN, Vocabulary
 
 
 Figures: TypeAlias = NDArray[np.float64]
-TABLE_PARTS = ("code", "log_probability", "log_backoff")
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class BackoffTable:
+class BackoffTable(NamedTuple):
     """The n-grams of one order, by rising code; see `NgramCounts.code`.
 
     `log_probability` is of the last word after the others; `log_backoff` weighs the order below
@@ -54,21 +51,6 @@ class BackoffTable:
     code: Counts
     log_probability: Figures
     log_backoff: Figures
-
-    def __post_init__(self) -> None:
-        if not len(self.code) == len(self.log_probability) == len(self.log_backoff):
-            raise DataError("an n-gram table needs one probability and one back-off for each code.")
-        if self.code.dtype != np.int64 or self.code.ndim != 1:
-            raise DataError(f"codes of n-grams are whole numbers, not {self.code.dtype}.")
-        if (np.diff(self.code) <= 0).any():
-            raise DataError("the codes of an n-gram table must rise: one comes twice, or too late.")
-
-    def __len__(self) -> int:
-        return len(self.code)
-
-    def find(self, codes: Counts) -> Counts:
-        """The place of each code, -1 where the table lacks it."""
-        return find_codes(self.code, codes)
 
 
 @final
@@ -91,12 +73,17 @@ class NgramModel:
 
     def __post_init__(self) -> None:
         states, below = len(self.vocabulary), 1
-        for n, table in enumerate(self.tables, start=1):
-            if len(table) and not 0 <= table.code[0] <= table.code[-1] < below * states:
-                raise DataError(f"a code of order {n} names a word or a context that is not there.")
-            below = len(table)
-        if len(self.tables[0]) != states:
-            raise DataError(f"{len(self.tables[0])} unigrams for {states} words.")
+        for n, (code, probability, backoff) in enumerate(self.tables, start=1):
+            rising = code.dtype == np.int64 and code.ndim == 1 and bool((np.diff(code) > 0).all())
+            known = not len(code) or 0 <= code[0] <= code[-1] < below * states
+            if not (rising and known and len(code) == len(probability) == len(backoff)):
+                raise DataError(
+                    f"the codes of order {n} must rise, name words and contexts that are there, "
+                    "and have one probability and one back-off each."
+                )
+            below = len(code)
+        if len(self.tables[0].code) != states:
+            raise DataError(f"{len(self.tables[0].code)} unigrams for {states} words.")
 
     @property
     def order(self) -> int:
@@ -107,7 +94,7 @@ class NgramModel:
         return {
             f"{part}.{n}": torch.from_numpy(getattr(table, part))
             for n, table in enumerate(self.tables, start=1)
-            for part in TABLE_PARTS
+            for part in BackoffTable._fields
         }
 
     @classmethod
@@ -116,7 +103,7 @@ class NgramModel:
     ) -> NgramModel:
         """The model that `tensors` gave."""
         tables = (
-            BackoffTable(*(tensors[f"{part}.{n}"].cpu().numpy() for part in TABLE_PARTS))
+            BackoffTable(*(tensors[f"{part}.{n}"].cpu().numpy() for part in BackoffTable._fields))
             for n in range(1, order + 1)
         )
         return cls(vocabulary, tuple(tables))
@@ -135,7 +122,7 @@ class NgramModel:
         """The n-grams of a stream with a known context, from bigrams on."""
 
         def find(n: int, codes: Counts) -> Counts:
-            return self.tables[n - 1].find(codes)
+            return find_codes(self.tables[n - 1].code, codes)
 
         sizes = len(self.vocabulary), self.vocabulary.separator
         return walk_orders(stream, self.order, *sizes, find)
@@ -158,7 +145,8 @@ class NgramModel:
         """The place of an n-gram in the table of its order, -1 where it is not."""
         place = symbols[0]
         for table, symbol in zip(self.tables[1:], symbols[1:], strict=False):
-            place = int(table.find(np.array([place * len(self.vocabulary) + symbol]))[0])
+            code = np.array([place * len(self.vocabulary) + symbol])
+            place = int(find_codes(table.code, code)[0])
             if place < 0:
                 break
         return place
@@ -331,7 +319,7 @@ def _table(
 ) -> BackoffTable:
     place = grams[:, 0]
     for order, table in enumerate(below[1:], start=2):
-        place = table.find(place * states + grams[:, order - 1])
+        place = find_codes(table.code, place * states + grams[:, order - 1])
         if (place < 0).any():
             raise DataError(
                 f"the first words of an n-gram of order {len(below) + 1} are not themselves among "
