@@ -18,7 +18,11 @@ def counted(problem, weight=None, dtype=torch.float64):
     tensors = [x.to(dtype) for x in (problem.rules, problem.start, problem.words)]
     weight = torch.ones(len(problem.words), dtype=dtype) if weight is None else weight
     grammar = GrammarWeights.of(tensors[0], tensors[1], problem.shape)
-    return inside.expected_counts(tensors[2], grammar, weight)
+    return inside.expected_counts(tensors[2], grammar, weight, lengths_of(tensors[2]))
+
+
+def lengths_of(words):
+    return torch.full((len(words),), words.shape[1])
 
 
 def reference(problem):
@@ -58,6 +62,7 @@ def test_full_and_listed_rules_are_the_same_grammar(dense):
             full.words,
             GrammarWeights.of(full.rules, full.start, each),
             torch.ones(2, dtype=torch.float64),
+            lengths_of(full.words),
         )
         for each in (shape, listed)
     )
@@ -81,7 +86,8 @@ def test_counts_are_weighted_by_sentence(dense):
 def test_scores_may_be_anything(dense, offset):
     problem = make_problem(3, 2, 7, seed=2, dense=dense)
     grammar = GrammarWeights.of(problem.rules + offset, problem.start - offset, problem.shape)
-    moved = inside.expected_counts(problem.words + 2 * offset, grammar, torch.ones(2).double())
+    words = problem.words + 2 * offset
+    moved = inside.expected_counts(words, grammar, torch.ones(2).double(), lengths_of(words))
     plain = counted(problem)
     shift = 2 * offset * 7 + offset * 6 - offset
     torch.testing.assert_close(moved.log_likelihood - shift, plain.log_likelihood)
@@ -120,7 +126,8 @@ def test_no_phrase_stands_over_one_word(dense):
 def test_a_grammar_without_phrases_has_sentences_of_one_word():
     shape = RuleShape.full(0, 2)
     grammar = GrammarWeights.of(torch.zeros(0), torch.zeros(2), shape)
-    one = inside.expected_counts(torch.zeros(1, 1, 2), grammar, torch.ones(1))
+    words = torch.zeros(1, 1, 2)
+    one = inside.expected_counts(words, grammar, torch.ones(1), lengths_of(words))
     assert one.log_likelihood.item() == pytest.approx(0.6931472)
     assert one.start.tolist() == [0.5, 0.5]
 

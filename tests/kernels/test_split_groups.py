@@ -22,12 +22,15 @@ def assert_same(problem: Problem, at_once: int = 2**20) -> None:
     for name in ("by_start", "by_end", "start_scale", "end_scale"):
         mine, other = getattr(wide.inside, name), getattr(narrow.inside, name)
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-12)
-    top, scale = narrow.top()
+    lengths = torch.full((len(words),), words.shape[1])
+    top, scale = narrow.top(lengths)
     total = (top * start[:phrases]).sum(dim=1)
     root = torch.where(top > 0, start[:phrases], 0.0)
     above = torch.where(total > 0, -(total.log() + scale), -torch.inf)
     weight = torch.arange(1.0, len(words) + 1, dtype=words.dtype)
-    found, wanted = (chart.expected_counts(root, above, weight) for chart in (wide, narrow))
+    found, wanted = (
+        chart.expected_counts(root, above, weight, lengths) for chart in (wide, narrow)
+    )
     for mine, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-12)
 

@@ -20,10 +20,9 @@ from mrflearn.execution.resources import choose_device, one_thread
 from mrflearn.features.ngrams import NgramIndex
 from mrflearn.io.corpus import Document, Documents, Vocabulary, hold_documents
 from mrflearn.io.files import PathLike
-from mrflearn.kernels.rules import RuleShape
+from mrflearn.kernels.rules import RULE_COLUMNS, RuleShape
 from mrflearn.models.composite_lm import (
     GIVEN,
-    RULE_COLUMNS,
     CompositeModel,
     CompositeShape,
     Level,
@@ -37,85 +36,7 @@ from mrflearn.training.composite import CompositeFit, CompositeSettings, fit_com
 from mrflearn.training.composite_start import GrammarLike, choose_grammar
 from mrflearn.training.em import EM
 
-# Composite models to and from what a model directory holds.
-
-
-CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")
-
-
-def stored_composite(fit: CompositeFit) -> Parts:
-    """The plain values and the tensors of a trained model."""
-    shape = fit.model.shape
-    tensors = {f"model.{name}": value for name, value in fit.model.tensors().items()}
-    tensors["prior"] = torch.from_numpy(fit.prior)
-    tensors["tag_of_word"] = torch.from_numpy(fit.tag_of_word)
-    tensors |= {f"index.{n}": torch.from_numpy(c) for n, c in enumerate(shape.index.codes, 2)}
-    if shape.grammar is not None:
-        tensors |= {f"wiring.{name}": getattr(shape.grammar, name) for name in RULE_COLUMNS}
-    if fit.ngrams is not None:
-        tensors |= {f"ngram.{name}": table for name, table in fit.ngrams.model.tensors().items()}
-        for part in CONTEXT_PARTS:
-            for n, numbers in enumerate(getattr(fit.ngrams, part), start=2):
-                tensors[f"ngram.{part}.{n}"] = torch.from_numpy(numbers.astype(np.int64))
-    learned = {
-        "words": list(fit.vocabulary.words),
-        "symbols": list(fit.names),
-        "phrases": None if shape.grammar is None else shape.grammar.phrases,
-        "dense": shape.grammar is not None and shape.grammar.dense,
-        "level_names": [str(level) for level in shape.levels],
-        "buckets": shape.buckets,
-        "strength": fit.strength,
-        "history": [[row.iteration, row.value, row.seconds] for row in fit.history],
-        "held_out": list(fit.held_out),
-        "reason": fit.reason,
-    }
-    return learned, tensors
-
-
-def read_composite(
-    order: int, topics: int, own: dict[str, Any], tensors: dict[str, Tensor]
-) -> CompositeFit:
-    """The model of this order, with so many topics, that these values hold."""
-    vocabulary, names = Vocabulary(texts(own, "words")), texts(own, "symbols")
-    levels = tuple(Level.read(name) for name in texts(own, "level_names"))
-    orders = range(2, 2 + max((level.words for level in levels), default=0))
-    codes = tuple(tensors[f"index.{n}"].cpu().numpy() for n in orders)
-    index = NgramIndex(len(vocabulary), vocabulary.separator, codes)
-    wiring = None
-    if own["phrases"] is not None:
-        parent, left, right = (tensors[f"wiring.{name}"] for name in RULE_COLUMNS)
-        phrases, tags = own["phrases"], len(names) - own["phrases"]
-        wiring = RuleShape(phrases, tags, parent, left, right, dense=own["dense"])
-    shape = CompositeShape(levels, index, wiring, topics, own["buckets"])
-    model = CompositeModel.of(shape, under("model.", tensors))
-    for level, table in zip(shape.levels, model.tables, strict=True):
-        if tuple(table.shape) != shape.table_shape(level):
-            raise DataError(f"level '{level}' has a table of another size than its text")
-    if model.weights.shape[2] != len(shape.levels) + GIVEN:
-        raise DataError("it has weights for other levels than it has")
-    return CompositeFit(
-        model,
-        vocabulary,
-        names,
-        _ngrams(order, vocabulary, under("ngram.", tensors)) if order > 1 else None,
-        tensors["tag_of_word"].cpu().numpy(),
-        tensors["prior"].cpu().numpy(),
-        figure(own["strength"]),
-        rows_of([list(map(figure, row)) for row in own["history"]]),
-        tuple(map(figure, own["held_out"])),
-        str(own["reason"]),
-    )
-
-
-def _ngrams(order: int, vocabulary: Vocabulary, tensors: dict[str, Tensor]) -> NgramLevel:
-    rest = (
-        tuple(tensors[f"{part}.{n}"].cpu().numpy() for n in range(2, order + 1))
-        for part in CONTEXT_PARTS
-    )
-    return NgramLevel(NgramModel.from_tensors(vocabulary, order, tensors), *rest)
-
-
-# `CompositeLanguageModel`: n-gram, grammar and topics in one model of documents.
+CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")  # of an n-gram level, by order
 
 
 class CompositeLanguageModel(CompositeQuestions):
@@ -272,11 +193,71 @@ class CompositeLanguageModel(CompositeQuestions):
         return self
 
     def _learned_parts(self) -> Parts:
-        learned, tensors = stored_composite(self._fitted())
-        return {**learned, "unknown_seen": self.unknown_seen_}, tensors
+        fit = self._fitted()
+        shape, level = fit.model.shape, fit.ngrams
+        tensors = {f"model.{name}": value for name, value in fit.model.tensors().items()}
+        tensors["prior"] = torch.from_numpy(fit.prior)
+        tensors["tag_of_word"] = torch.from_numpy(fit.tag_of_word)
+        tensors |= {f"index.{n}": torch.from_numpy(c) for n, c in enumerate(shape.index.codes, 2)}
+        if shape.grammar is not None:
+            tensors |= {f"wiring.{name}": getattr(shape.grammar, name) for name in RULE_COLUMNS}
+        if level is not None:
+            tensors |= {f"ngram.{name}": table for name, table in level.model.tensors().items()}
+            for part in CONTEXT_PARTS:
+                for n, numbers in enumerate(getattr(level, part), start=2):
+                    tensors[f"ngram.{part}.{n}"] = torch.from_numpy(numbers.astype(np.int64))
+        learned = {
+            "words": list(fit.vocabulary.words),
+            "symbols": list(fit.names),
+            "phrases": None if shape.grammar is None else shape.grammar.phrases,
+            "dense": shape.grammar is not None and shape.grammar.dense,
+            "level_names": [str(level) for level in shape.levels],
+            "buckets": shape.buckets,
+            "strength": fit.strength,
+            "history": [[row.iteration, row.value, row.seconds] for row in fit.history],
+            "held_out": list(fit.held_out),
+            "reason": fit.reason,
+            "unknown_seen": self.unknown_seen_,
+        }
+        return learned, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.fit_ = read_composite(self.order, self.topics, learned, tensors)
+        vocabulary, names = Vocabulary(texts(learned, "words")), texts(learned, "symbols")
+        levels = tuple(Level.read(name) for name in texts(learned, "level_names"))
+        orders = range(2, 2 + max((level.words for level in levels), default=0))
+        codes = tuple(tensors[f"index.{n}"].cpu().numpy() for n in orders)
+        index = NgramIndex(len(vocabulary), vocabulary.separator, codes)
+        wiring = None
+        if learned["phrases"] is not None:
+            parent, left, right = (tensors[f"wiring.{name}"] for name in RULE_COLUMNS)
+            phrases, tags = learned["phrases"], len(names) - learned["phrases"]
+            wiring = RuleShape(phrases, tags, parent, left, right, dense=learned["dense"])
+        shape = CompositeShape(levels, index, wiring, self.topics, learned["buckets"])
+        model, ngrams = CompositeModel.of(shape, under("model.", tensors)), None
+        for level, table in zip(shape.levels, model.tables, strict=True):
+            if tuple(table.shape) != shape.table_shape(level):
+                raise DataError(f"level '{level}' has a table of another size than its text")
+        if model.weights.shape[2] != len(shape.levels) + GIVEN:
+            raise DataError("it has weights for other levels than it has")
+        if self.order > 1:
+            own = under("ngram.", tensors)
+            parts = (
+                tuple(own[f"{part}.{n}"].cpu().numpy() for n in range(2, self.order + 1))
+                for part in CONTEXT_PARTS
+            )
+            ngrams = NgramLevel(NgramModel.from_tensors(vocabulary, self.order, own), *parts)
+        self.fit_ = CompositeFit(
+            model,
+            vocabulary,
+            names,
+            ngrams,
+            tensors["tag_of_word"].cpu().numpy(),
+            tensors["prior"].cpu().numpy(),
+            figure(learned["strength"]),
+            rows_of([list(map(figure, row)) for row in learned["history"]]),
+            tuple(map(figure, learned["held_out"])),
+            str(learned["reason"]),
+        )
         self.unknown_seen_ = bool(learned["unknown_seen"])
 
     def _stored_settings(self) -> dict[str, Any]:

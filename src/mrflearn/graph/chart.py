@@ -103,5 +103,5 @@ def chart_elements(length: int, shape: RuleShape) -> int:
         # Two tables, each kept twice; products of two phrases; rules beside each word.
         table = 4 * (length + 1) ** 2 * phrases
         return table + 2 * length * phrases**2 + 2 * length * phrases * shape.symbols
-    pairs = max(len(block.rule) for block in shape.blocks)
+    pairs = max(len(rule) for rule, _ in shape.blocks)
     return length**2 * phrases + 4 * length * pairs

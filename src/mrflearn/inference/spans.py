@@ -5,7 +5,7 @@ the first tag does not continue what stands before, each further one continues t
 and what follows does not continue the last.  All three are conditions on pairs of neighbours, and
 given the data the tags are a Markov chain, so the probability is a product along the span.
 
-Letters in shapes: r: rows (tokens) laid out by `Steps`; q: rows with a row before them; s: states;
+Letters in shapes: r: rows (tokens) packed by `Steps`; q: rows with a row before them; s: states;
 k: spans; c: chunk labels; m: assignments.
 
 A masked score makes every sum and every search exact over the sequences that remain, so decoding,
@@ -26,7 +26,7 @@ from mrflearn.io.spans import SCHEMES, Scheme, split_tag
 from mrflearn.kernels import chain_sums
 from mrflearn.kernels.chain_sums import Steps
 
-# The exact probability that a span is a chunk, whole and alone, under a chain of chunk tags.
+# The exact probability that a span is a chunk under a chain of chunk tags.
 
 
 LARGEST_BLOCK = 2**24  # pair probabilities held at once
@@ -92,9 +92,7 @@ def span_probabilities(
         if transition.ndim == 3:
             table = transition[rows[own.starting :] - steps.starting]
         _, single, pair = chain_sums.marginals(unary[rows], table, own)
-        chance[chosen] = _probabilities(
-            _Posterior(single, pair, own, reading.joined), local, reading
-        )
+        chance[chosen] = _probabilities(single, pair, own, local, reading)
     return chance
 
 
@@ -116,50 +114,35 @@ def _blocks(
             yield rows, Steps.of(ordered[first : last + 1]), chosen, local
 
 
-def _probabilities(chain: _Posterior, spans: SegmentTable, reading: ChunkReading) -> Tensor:
-    mass = chain.beginning(spans) * reading.members[spans.label]
-    length = spans.end - spans.start
+def _probabilities(
+    single: Float[Tensor, "r s"],
+    pair: Float[Tensor, "q s s"],
+    steps: Steps,
+    spans: SegmentTable,
+    reading: ChunkReading,
+) -> Float[Tensor, " k"]:
+    """The probability of each span, whose sequences are numbered in the order of their ranks."""
+    first = torch.tensor([rows.start for rows in steps.slices], device=single.device)
+
+    def moves(chosen: Int[Tensor, " k"], place: Int[Tensor, " k"]) -> Float[Tensor, "k s s"]:
+        """P(tag at a place | tag before it); 0 after a tag that is impossible."""
+        step = first[place] + spans.sequence[chosen] - steps.starting
+        before = single[steps.previous[step]].unsqueeze(2)
+        return torch.where(before > 0, pair[step] / before, 0.0)
+
+    row, length = first[spans.start] + spans.sequence, spans.end - spans.start
+    mass, later = single[row], (spans.start > 0).nonzero().squeeze(1)
+    starts = pair[row[later] - steps.starting].masked_fill(reading.joined, 0.0)
+    mass[later] = starts.sum(dim=1)  # the tag does not continue what stands before
+    mass *= reading.members[spans.label]
     for offset in range(1, int(length.max())):
         going = (length > offset).nonzero().squeeze(1)
-        move = chain.moves(spans.sequence[going], spans.start[going] + offset)
-        onward = move.where(reading.joined, 0.0)
+        onward = moves(going, spans.start[going] + offset).where(reading.joined, 0.0)
         mass[going] = (mass[going, None] @ onward).squeeze(1)
-    followed = (spans.end < chain.steps.lengths[spans.sequence]).nonzero().squeeze(1)
-    move = chain.moves(spans.sequence[followed], spans.end[followed])
-    mass[followed] *= move.masked_fill(reading.joined, 0.0).sum(dim=2)
+    followed = (spans.end < steps.lengths[spans.sequence]).nonzero().squeeze(1)
+    over = moves(followed, spans.end[followed]).masked_fill(reading.joined, 0.0)
+    mass[followed] *= over.sum(dim=2)
     return mass.sum(dim=1).clamp(max=1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Posterior:
-    """The tags given the data, as a Markov chain."""
-
-    single: Float[Tensor, "r s"]
-    pair: Float[Tensor, "q s s"]
-    steps: Steps
-    joined: Bool[Tensor, "s s"]
-
-    def rows(self, sequence: Int[Tensor, " k"], place: Int[Tensor, " k"]) -> Int[Tensor, " k"]:
-        """Where tokens stand in the layout, whose sequences are in the order of their ranks."""
-        first = torch.tensor([rows.start for rows in self.steps.slices], dtype=torch.int64)
-        return first.to(place.device)[place] + sequence
-
-    def beginning(self, spans: SegmentTable) -> Float[Tensor, "k s"]:
-        """P(tag at the start, and it does not continue what stands before)."""
-        row = self.rows(spans.sequence, spans.start)
-        mass = self.single[row]
-        later = (spans.start > 0).nonzero().squeeze(1)
-        step = self.pair[row[later] - self.steps.starting]
-        mass[later] = step.masked_fill(self.joined, 0.0).sum(dim=1)
-        return mass
-
-    def moves(
-        self, sequence: Int[Tensor, " k"], place: Int[Tensor, " k"]
-    ) -> Float[Tensor, "k s s"]:
-        """P(tag at a place | tag before it); 0 after a tag that is impossible."""
-        step = self.rows(sequence, place) - self.steps.starting
-        before = self.single[self.steps.previous[step]].unsqueeze(2)
-        return torch.where(before > 0, self.pair[step] / before, 0.0)
 
 
 def _chunks(states: Int[Tensor, " r"], steps: Steps, reading: ChunkReading) -> Int[Tensor, "k 4"]:
@@ -183,7 +166,7 @@ def _continues(first: tuple[str, str], second: tuple[str, str]) -> bool:
     return first[0] in "BI" and second[0] in "IE" and first[1] == second[1]
 
 
-# Which labels may begin, follow and end: masks of -inf laid on the scores of chains.
+# Which labels may begin, follow and end: masks of -inf on the scores of chains.
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,22 +144,14 @@ class Chart:
     """The inside of every span of sentences of two words or more."""
 
     words: Float[Tensor, "b n p"]
-    lengths: Int[Tensor, " b"]
     rules: AppliedRules
     inside: Spans
 
     @classmethod
-    def of(
-        cls,
-        words: Float[Tensor, "b n p"],
-        rules: AppliedRules,
-        phrases: int,
-        lengths: Int[Tensor, " b"] | None = None,
-    ) -> Chart:
+    def of(cls, words: Float[Tensor, "b n p"], rules: AppliedRules, phrases: int) -> Chart:
         """The sum (or the maximum, by the rules' semiring) over all parses of each span.
 
-        Sentences have `lengths` words, or all have n of them.  In memory spans are by width,
-        symbol, first word and sentence where rules want it so.
+        In memory spans are by width, symbol, first word and sentence where rules want it so.
         """
         (b, n, _), zero = words.shape, rules.semiring.zero
         if rules.symbols_first:
@@ -167,9 +159,7 @@ class Chart:
             value = words.new_full((n + 1, phrases, n + 1, b), zero).permute(3, 2, 0, 1)
         else:
             value = words.new_full((b, n + 1, n + 1, phrases), zero)
-        if lengths is None:
-            lengths = torch.full((b,), n, device=words.device)
-        chart = cls(words, lengths, rules, Spans.of(value, logs=rules.semiring is MAX))
+        chart = cls(words, rules, Spans.of(value, logs=rules.semiring is MAX))
         if n > 1:
             chart._fill()
         return chart
@@ -188,36 +178,37 @@ class Chart:
         for width in range(3, n + 1):
             splits, _, after, before, top = spans.splits(width)
             value = up.apply(up.pairs(splits))
-            self._beside(value, after, value, before, width - 1, up=True)
+            self._add_beside_words((value, after), (value, before), width - 1, up=True)
             spans.put(width, value, top)
 
-    def _beside(
-        self, right: Tensor, after: Tensor, left: Tensor, before: Tensor, width: int, *, up: bool
+    def _add_beside_words(
+        self, right: tuple[Tensor, Tensor], left: tuple[Tensor, Tensor], width: int, *, up: bool
     ) -> None:
-        """Adds what stands right of a word on the left, and left of one on the right."""
-        n, rules = self.inside.length, self.rules
-        on_left, on_right = self.beside
-        words = slice(0, n - width), slice(width, n)
-        rules.word_left.left.add(right, after, on_left, words[0], up=up)
-        rules.word_right.right.add(left, before, on_right, words[1], up=up)
+        """Adds to totals by values that stand right of a word on the left, and left of one."""
+        n, (on_left, on_right) = self.inside.length, self.beside
+        self.rules.word_left.left.add(*right, on_left, slice(0, n - width), up=up)
+        self.rules.word_right.right.add(*left, on_right, slice(width, n), up=up)
 
-    def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, " b"]]:
-        """The inside of whole sentences, and its scale."""
-        whole = torch.arange(len(self.words), device=self.words.device), 0, self.lengths
+    def top(self, lengths: Int[Tensor, " b"]) -> tuple[Float[Tensor, "b a"], Float[Tensor, " b"]]:
+        """The inside of complete sentences, and its scale."""
+        whole = torch.arange(len(self.words), device=self.words.device), 0, lengths
         return self.inside.by_start[whole], self.inside.start_scale[whole]
 
     def expected_counts(
-        self, root: Float[Tensor, "b a"], scale: Float[Tensor, " b"], weight: Float[Tensor, " b"]
+        self,
+        root: Float[Tensor, "b a"],
+        scale: Float[Tensor, " b"],
+        weight: Float[Tensor, " b"],
+        lengths: Int[Tensor, " b"],
     ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, " r"]]:
         """Counts of preterminals at each word, and of rules; sentence b counts `weight[b]` times.
 
-        `root` and its scale are the outside of whole sentences, divided by their sums, so that
+        `root` and its scale are the outside of complete sentences, divided by their sums, so that
         inside times outside is the probability that a symbol stands over a span.
         """
         inside, rules, n = self.inside, self.rules.phrases, self.inside.length
         outside = Spans.of(torch.zeros_like(inside.by_start))
-        counts: Tensor | None = None
-        lengths = set(self.lengths.tolist())
+        counts, sizes = torch.zeros(()), set(lengths.tolist())
         for width in range(n, 1, -1):
             here, own_scale = inside.at(width)
             value, top = torch.zeros_like(here), torch.zeros_like(own_scale)
@@ -226,12 +217,13 @@ class Chart:
                 own = _weighed(here, own_scale + top, weight)
                 pairs = rules.left.pairs(as_left)
                 found = rules.left.count(own, pairs)
-                counts = found if counts is None else counts.add_(found)
+                counts = counts.add_(found) if counts.ndim else found
                 value = rules.left.apply(pairs)
                 value += rules.right.apply(rules.right.pairs(as_right))
-                self._beside(value[:, 1:], word_before, value[:, :-1], word_after, width, up=False)
-            if width in lengths:
-                whole = self.lengths == width
+                parts = (value[:, 1:], word_before), (value[:, :-1], word_after)
+                self._add_beside_words(*parts, width, up=False)
+            if width in sizes:
+                whole = lengths == width
                 value[:, 0] = torch.where(whole.unsqueeze(1), root, value[:, 0])
                 top[:, 0] = torch.where(whole, scale, top[:, 0])
             # Phrases that cannot stand here must not decide the scale.
@@ -239,7 +231,7 @@ class Chart:
         return self._words(outside, counts, weight)
 
     def _words(
-        self, outside: Spans, counts: Tensor | None, weight: Float[Tensor, " b"]
+        self, outside: Spans, counts: Tensor, weight: Float[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, " r"]]:
         """The last step down, to single words; `counts` are those of the rules above them."""
         words, rules = self.words, self.rules
@@ -254,7 +246,7 @@ class Chart:
         value[:, :-1] += left.apply(two)
         value[:, 1:] += right.apply(right.pairs(Splits.single(word_before, words[:, :-1])))
         found = (
-            torch.zeros(()) if counts is None else counts,
+            counts,
             rules.word_left.left.count(own, with_right),
             rules.word_right.right.count(own, with_left),
             left.count(own[:, :-1], two),
@@ -293,8 +285,7 @@ class GrammarWeights:
     shape: RuleShape
     rules: Float[Tensor, " r"]
     start: Float[Tensor, " s"]
-    rule_shift: Float[Tensor, ""]
-    start_shift: Float[Tensor, ""]
+    shifts: tuple[Float[Tensor, ""], Float[Tensor, ""]]  # of every rule, and of the start
 
     @classmethod
     def of(
@@ -302,26 +293,24 @@ class GrammarWeights:
     ) -> GrammarWeights:
         """The weights for scores in nats."""
         (rules, rule_shift), (start, start_shift) = _near_one(rules), _near_one(start)
-        return cls(shape, rules, start, rule_shift, start_shift)
+        return cls(shape, rules, start, (rule_shift, start_shift))
 
     @cached_property
     def applied(self) -> AppliedRules:
         """The rules in the form that suits the grammar."""
         return applied_rules(self.shape, self.rules, dense=self.shape.dense)
 
-    def chart(
-        self, words: Float[Tensor, "b n p"], lengths: Int[Tensor, " b"] | None = None
-    ) -> Chart:
+    def chart(self, words: Float[Tensor, "b n p"]) -> Chart:
         """The inside of all spans."""
-        return Chart.of(words, self.applied, self.shape.phrases, lengths)
+        return Chart.of(words, self.applied, self.shape.phrases)
 
-    def shift(
-        self, word_shift: Float[Tensor, "b n"], lengths: Int[Tensor, " b"] | None
+    def unscaled(
+        self, value: Tensor, word_shift: Float[Tensor, "b n"], lengths: Int[Tensor, " b"]
     ) -> Float[Tensor, " b"]:
-        """What to add to the logarithm of a sum over parses."""
-        words = word_shift.shape[1] if lengths is None else lengths
-        fixed = (words - 1) * self.rule_shift.double() + self.start_shift.double()
-        return word_shift.double().sum(dim=1) + fixed
+        """The logarithm of a sum over parses with all shifts undone."""
+        rules, start = (shift.double() for shift in self.shifts)
+        shift = word_shift.double().sum(dim=1) + (lengths - 1) * rules + start
+        return (value + shift).to(word_shift.dtype)
 
 
 # Sums over all parses of sentences, and expected counts.  Sentences of one word come alone; longer
@@ -338,22 +327,19 @@ class ChartCounts(NamedTuple):
 
 
 def log_likelihood(
-    scores: Float[Tensor, "b n p"],
-    grammar: GrammarWeights,
-    lengths: Int[Tensor, " b"] | None = None,
+    scores: Float[Tensor, "b n p"], grammar: GrammarWeights, lengths: Int[Tensor, " b"]
 ) -> Float[Tensor, " b"]:
     """The log-sum of the scores of all parses of each sentence; -inf where there is none."""
     words, word_shift = _near_one(scores)
     _, own, top, scale = _roots(words, grammar, lengths)
-    value = (top @ grammar.start[own]).log() + scale
-    return (value + grammar.shift(word_shift, lengths)).to(scores.dtype)
+    return grammar.unscaled((top @ grammar.start[own]).log() + scale, word_shift, lengths)
 
 
 def expected_counts(
     scores: Float[Tensor, "b n p"],
     grammar: GrammarWeights,
     weight: Float[Tensor, " b"],
-    lengths: Int[Tensor, " b"] | None = None,
+    lengths: Int[Tensor, " b"],
 ) -> ChartCounts:
     """Log-likelihoods, and counts where sentence b counts `weight[b]` times.
 
@@ -372,20 +358,19 @@ def expected_counts(
     else:
         root = torch.where(top > 0, grammar.start[own], 0.0)
         root_scale = torch.where(total > 0, -value, -torch.inf)
-        words, rules = chart.expected_counts(root, root_scale, weight)
-    value = (value + grammar.shift(word_shift, lengths)).to(scores.dtype)
-    return ChartCounts(value, words, rules, start)
+        words, rules = chart.expected_counts(root, root_scale, weight, lengths)
+    return ChartCounts(grammar.unscaled(value, word_shift, lengths), words, rules, start)
 
 
 def _roots(
-    words: Float[Tensor, "b n p"], grammar: GrammarWeights, lengths: Int[Tensor, " b"] | None
+    words: Float[Tensor, "b n p"], grammar: GrammarWeights, lengths: Int[Tensor, " b"]
 ) -> tuple[Chart | None, slice, Float[Tensor, "b x"], Tensor | float]:
     """The chart, if there is one; which symbols are roots, their inside, and its scale."""
     phrases = grammar.shape.phrases
     if words.shape[1] == 1:
         return None, slice(phrases, None), words[:, 0], 0.0
-    chart = grammar.chart(words, lengths)
-    return chart, slice(0, phrases), *chart.top()
+    chart = grammar.chart(words)
+    return chart, slice(0, phrases), *chart.top(lengths)
 
 
 def best_inside(
@@ -407,6 +392,6 @@ def log_inside(
     width = torch.arange(n + 1, device=scores.device)
     ends = pad(word_shift.cumsum(1), (1, 0))
     last = (width[:, None] + width).clamp(max=n)
-    shift = ends[:, last] - ends.unsqueeze(-1) + (width - 1) * grammar.rule_shift
+    shift = ends[:, last] - ends.unsqueeze(-1) + (width - 1) * grammar.shifts[0]
     chart = spans.by_start.log() + (spans.start_scale + shift).unsqueeze(-1)
     return chart.movedim(-1, 0).to(scores.dtype)

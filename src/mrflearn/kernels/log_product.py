@@ -45,9 +45,9 @@ class _LogProduct(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
         a, b, top_a, top_b, sums = ctx.saved_tensors
-        share = slope / sums
+        share = gradient / sums
         by_a = by_b = None
         if ctx.needs_input_grad[0]:
             by_a = (share @ _weights(b, top_b)).mul_(_weights(a, top_a))
@@ -101,34 +101,25 @@ class _SumOutWords(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         before, at, after, total = ctx.saved_tensors
-        share = _shares(weight.reshape(total.shape), total)
-        slopes = [torch.empty_like(scores) for scores in (before, at, after)]
+        share = torch.where(total > 0, weight.reshape(total.shape) / total, 0.0)
+        gradients = [torch.empty_like(scores) for scores in (before, at, after)]
         for rows in _blocks(before, at):
             met = _products(before[rows], at[rows])
-            slopes[2][rows] = (met.flatten(1) @ share).mul_(after[rows])
+            gradients[2][rows] = (met.flatten(1) @ share).mul_(after[rows])
             met *= (after[rows] @ share.t()).view_as(met)
-            slopes[0][rows], slopes[1][rows] = met.sum(2), met.sum(1)
-        return slopes[0], slopes[1], slopes[2]
+            gradients[0][rows], gradients[1][rows] = met.sum(2), met.sum(1)
+        return gradients[0], gradients[1], gradients[2]
 
 
 def _word_weights(*scores: Float[Tensor, "w _"]) -> tuple[list[Tensor], Tensor]:
     """The exponentials of the scores, the last one shifted, and by how much in all."""
-    tops = [_highest(own) for own in scores]
-    each = [(own - top).exp_() for own, top in zip(scores, tops, strict=True)]
-    top = sum(tops[1:], tops[0])
+    tops = [own.amax(dim=1, keepdim=True) for own in scores]
+    each = [_weights(own, top) for own, top in zip(scores, tops, strict=True)]
+    shift = torch.cat(tops, dim=1)
+    top = shift.masked_fill(shift == -torch.inf, 0.0).sum(dim=1, keepdim=True)
     highest = top.amax()
     each[-1] *= (top - highest).exp_()
     return each, highest
-
-
-def _highest(scores: Float[Tensor, "w t"]) -> Float[Tensor, "w 1"]:
-    """Each word's highest score; 0 for a word that is impossible."""
-    top = scores.amax(dim=1, keepdim=True)
-    return torch.where(top == -torch.inf, 0.0, top)
-
-
-def _shares(weight: Tensor, total: Tensor) -> Tensor:
-    return torch.where(total > 0, weight / total, 0.0)
 
 
 def _blocks(before: Float[Tensor, "w i"], at: Float[Tensor, "w j"]) -> Iterator[slice]:

@@ -14,7 +14,7 @@ parents; x, y: symbols of one role; q: pairs of symbols in the two other roles; 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -27,6 +27,7 @@ from torch import Tensor
 from mrflearn.errors import GraphError
 from mrflearn.kernels.low_rank import compressed
 
+RULE_COLUMNS = ("parent", "left", "right")
 AT_ONCE, AT_ONCE_ON_GPU = 2**13, 2**26  # elements that the products of a step may have
 Room: TypeAlias = Literal["everywhere", "before the end", "after the start"]
 
@@ -99,10 +100,10 @@ def applied_rules(
         return AppliedRules(weight, tables, semiring, *blocks)
     at_once = at_once if at_once is not None else AT_ONCE_ON_GPU if weight.is_cuda else AT_ONCE
     blocks = []
-    for block in shape.blocks:
-        own = weight[block.rule]
-        blocks.append(RuleBlock(*(SparseRole(r, own, semiring, at_once) for r in block.roles)))
-    return AppliedRules(weight, [block.rule for block in shape.blocks], semiring, *blocks)
+    for rule, roles in shape.blocks:
+        own = weight[rule]
+        blocks.append(RuleBlock(*(SparseRole(role, own, semiring, at_once) for role in roles)))
+    return AppliedRules(weight, [rule for rule, _ in shape.blocks], semiring, *blocks)
 
 
 # Which binary rules a grammar has: the wiring of a chart, without any probabilities.
@@ -129,8 +130,8 @@ class RuleShape:
                 f"{self.phrases} phrases and {self.preterminals} preterminals: a grammar needs at "
                 "least one preterminal, or it has no words."
             )
-        limits = {"parent": self.phrases, "left": self.symbols, "right": self.symbols}
-        for name, limit in limits.items():
+        limits = self.phrases, self.symbols, self.symbols
+        for name, limit in zip(RULE_COLUMNS, limits, strict=True):
             column: Tensor = getattr(self, name)
             wrong = column[(column < 0) | (column >= limit)]
             if len(wrong):
@@ -142,11 +143,10 @@ class RuleShape:
     @classmethod
     def full(cls, phrases: int, preterminals: int) -> RuleShape:
         """All rules there can be; a vector of them is a (phrases, symbols, symbols) table."""
-        symbols = phrases + preterminals
-        each = torch.arange(phrases * symbols * symbols)
-        pair = each % (symbols * symbols)
-        parent = each // (symbols * symbols)
-        return cls(phrases, preterminals, parent, pair // symbols, pair % symbols, dense=True)
+        symbols = torch.arange(phrases + preterminals)
+        every = torch.cartesian_prod(symbols[:phrases], symbols, symbols)
+        parent, left, right = every.t().contiguous()
+        return cls(phrases, preterminals, parent, left, right, dense=True)
 
     @property
     def symbols(self) -> int:
@@ -154,8 +154,11 @@ class RuleShape:
         return self.phrases + self.preterminals
 
     @cached_property
-    def blocks(self) -> tuple[ListedBlock, ...]:
-        """The rules by the sorts of their parts, in the order of `AppliedRules`."""
+    def blocks(self) -> list[tuple[Int[Tensor, " r"], list[ListedRole]]]:
+        """The rules by the sorts of their parts, in the order of `AppliedRules`.
+
+        Which rules, and their roles; preterminals are counted from 0 there.
+        """
         word_left, word_right = self.left >= self.phrases, self.right >= self.phrases
         left, right = self.left - self.phrases * word_left, self.right - self.phrases * word_right
         sizes = self.phrases, self.preterminals
@@ -164,16 +167,14 @@ class RuleShape:
             rule = ((word_left == first) & (word_right == second)).nonzero()[:, 0]
             symbols = [column[rule] for column in (self.parent, left, right)]
             sorts = (sizes[0], sizes[first], sizes[second])
-            roles = tuple(ListedRole.of(role, symbols, sorts) for role in range(3))
-            found.append(ListedBlock(rule, roles))
-        return tuple(found)
+            found.append((rule, [ListedRole.of(role, symbols, sorts) for role in range(3)]))
+        return found
 
     def to(self, device: torch.device) -> RuleShape:
         """The same rules on a device."""
         if self.parent.device == device:
             return self
-        parent, left, right = (x.to(device) for x in (self.parent, self.left, self.right))
-        return RuleShape(self.phrases, self.preterminals, parent, left, right, self.dense)
+        return replace(self, **{name: getattr(self, name).to(device) for name in RULE_COLUMNS})
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -302,16 +303,6 @@ class ListedRole:
         """From pairs to the first symbol of each, and to the second."""
         each = zip(self.pairs, self.sizes[1:], strict=True)
         return tuple(SparseSums(symbol, None, size, len(symbol)) for symbol, size in each)
-
-
-class ListedBlock(NamedTuple):
-    """Rules whose parts are of two certain sorts, and where each stands among all rules.
-
-    Preterminals are counted from 0 here.
-    """
-
-    rule: Int[Tensor, " r"]
-    roles: tuple[ListedRole, ...]
 
 
 class Semiring(NamedTuple):

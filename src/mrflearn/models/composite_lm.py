@@ -148,7 +148,6 @@ def common_weights(counts: Float[Tensor, "b a l"], prior: float) -> Float[Tensor
 # The composite language model [Wang 2005]: n-gram, grammar and topics in one directed field.
 
 
-RULE_COLUMNS = ("parent", "left", "right")
 NUMBERS = ("weights", "tags", "rules", "start")
 
 

@@ -92,17 +92,6 @@ class FoldTrial(NamedTuple):
     batches: Sequence[TokenBatch]
 
 
-def level_uses(
-    weights: Float[Tensor, "b a l"], trials: Sequence[FoldTrial], executor: Executor
-) -> tuple[float, Float[Tensor, "b a l"]]:
-    """(log-likelihood, how often levels are used) over all trials with these weights."""
-    value, used = 0.0, torch.zeros_like(weights)
-    for model, documents, own in trials:
-        found = expect(replace(model, weights=weights), documents, own, executor)
-        value, used = value + found.log_likelihood, used + found.weights
-    return value, used
-
-
 def weight_step(
     trials: Sequence[FoldTrial],
     executor: Executor,
@@ -114,13 +103,17 @@ def weight_step(
 ) -> StepFunction:
     """EM steps for weights that several models share, after a Dirichlet prior around `centre`.
 
-    Tied, they are the same for all preterminals.  What `level_uses` finds is appended to `seen`.
+    Tied, they are the same for all preterminals.  The log-likelihood and the uses of levels
+    over all trials are appended to `seen`.
     """
     kept = centre > 0
 
     def step(parameters: Parameters) -> tuple[float, Parameters]:
         weights = parameters["weights"]
-        value, used = level_uses(weights, trials, executor)
+        value, used = 0.0, torch.zeros_like(weights)
+        for model, documents, own in trials:
+            found = expect(replace(model, weights=weights), documents, own, executor)
+            value, used = value + found.log_likelihood, used + found.weights
         seen.append((value, used))
         penalty = prior * float((centre[kept] * weights[kept].log()).sum())
         return -value - penalty, {"weights": normalised_weights(used, centre, prior, tied)}

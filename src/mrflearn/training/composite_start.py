@@ -205,15 +205,10 @@ def _fallbacks(shape: CompositeShape, counts: Tables) -> Tables:
     The rows at the end are for n-grams not seen (nothing) and contexts not seen (all words equal).
     """
     plain = tuple(table.sum(dim=(1, 2), keepdim=True) for table in counts)
-    even = []
-    for level, table in zip(shape.levels, plain, strict=True):
-        context, contexts = shape.index.contexts(level.words + 1)
-        followers = np.bincount(context, minlength=contexts)[context]
-        filled = torch.zeros_like(table)
-        filled[: len(context), 0, 0] = torch.from_numpy(1 / np.maximum(followers, 1))
-        filled[-1] = 1 / shape.symbols
-        even.append(filled)
-    found = maximise_tables(shape, plain, tuple(even))
+    last = tuple(map(torch.zeros_like, plain))
+    for table in last:
+        table[-1] = 1 / shape.symbols
+    found = maximise_tables(shape, plain, last)
     return tuple(one.expand(own.shape) for one, own in zip(found, counts, strict=True))
 
 
