@@ -212,8 +212,8 @@ class LanguageModel(WordSpace, ScoresText):
         text = X if isinstance(X, Moments) else hold(X)
         earlier = getattr(self, "_learned", None) if self.warm_start else None
         known = None if earlier is None else earlier.vocabulary
-        limits = {"size": self.vocabulary_size, "min_count": self.min_count}
-        moments = moments_of(text, self.context, known, **limits)
+        size, least = self.vocabulary_size, self.min_count
+        moments = moments_of(text, self.context, known, size=size, min_count=least)
         held_out = (
             None if validation is None else moments_of(validation, self.context, moments.vocabulary)
         )

@@ -28,10 +28,10 @@ from mrflearn.estimators.tagger_training import (
 )
 from mrflearn.execution.resources import one_thread
 from mrflearn.features.features import warn_of_single_label
-from mrflearn.features.tagged_sentences import Tags, check_tags
+from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences, Tags, check_tags
 from mrflearn.graph.lifted import PLACES
 from mrflearn.inference.lifted import LogPartitionBound
-from mrflearn.inference.sentence_tags import SentenceTags
+from mrflearn.inference.sentence_tags import SentenceTags, sentence_chains
 from mrflearn.io.files import PathLike
 from mrflearn.io.tag_files import TagSource
 from mrflearn.models.storage import figure, record
@@ -211,11 +211,11 @@ class JointTagger(Estimator):
         list of arrays, tokens x tags in the order of `classes_`
 
         """
-        found: list[NDArray[np.float64]] = []
-        for sentences, chains in _chains(self._fitted(), X):
-            table = chains.probabilities().double().cpu().numpy()
-            found += np.split(table, np.cumsum([len(s) for s in sentences])[:-1])
-        return found
+        return [
+            table
+            for chains in _chains(self._fitted(), X)
+            for table in chains.split(chains.probabilities().double().cpu().numpy())
+        ]
 
     def predict_marginals(self, X: Sentences) -> list[list[dict[str, float]]]:
         """The same marginals as dicts.
@@ -252,14 +252,14 @@ class JointTagger(Estimator):
         check_n(n)
         names = np.array(self.classes_, dtype=object)
         found: list[list[tuple[list[str], float]]] = []
-        for sentences, chains in _chains(self._fitted(), X):
+        for chains in _chains(self._fitted(), X):
             paths, scores = chains.n_best(n)
             chances = (scores - chains.log_partition().unsqueeze(1)).exp().cpu().tolist()
-            lists = [_split(names[path], sentences) for path in paths.cpu().numpy().T]
+            lists = [chains.split(names[path]) for path in paths.cpu().numpy().T]
             rows = zip(zip(*lists, strict=True), scores.tolist(), chances, strict=True)
             found += [
                 [
-                    (tags, chance)
+                    (tags.tolist(), chance)
                     for tags, score, chance in zip(own, values, of_own, strict=True)
                     if score > -math.inf
                 ]
@@ -323,46 +323,31 @@ class JointTagger(Estimator):
         return learned
 
 
-def _chains(
-    learned: LearnedTagger, X: Sentences
-) -> Iterator[tuple[list[Sequence[str]], SentenceTags]]:
-    """The sentences in batches, with the chains of their tags."""
-    most = LARGEST_BATCH // len(learned.tags) ** learned.model.distances
-    for sentences in batches(X, most):
-        check_tags(sentences, [None] * len(sentences))
-        scores, words = learned.read(sentences)
-        lengths = torch.tensor([len(s) for s in sentences], device=words.device)
-        yield sentences, SentenceTags.of(scores, words, lengths)
+def _chains(learned: LearnedTagger, X: Sentences) -> Iterator[SentenceTags]:
+    """The chains of the tags of sentences, in batches."""
+    sentences = list(X)
+    check_tags(sentences, [None] * len(sentences))
+    scores, words = learned.read(sentences)
+    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+    unknown = np.full(len(words), UNKNOWN)
+    return sentence_chains(scores, TaggedSentences(words, unknown, lengths), LARGEST_BATCH)
 
 
 @one_thread()
 @torch.no_grad()
 def _best_tags(learned: LearnedTagger, X: Sentences) -> list[list[str]]:
     names = np.array(learned.tags[1:], dtype=object)
-    found: list[list[str]] = []
-    for sentences, chains in _chains(learned, X):
-        found += _split(names[chains.best().cpu().numpy()], sentences)
-    return found
+    return [
+        tags.tolist()
+        for chains in _chains(learned, X)
+        for tags in chains.split(names[chains.best().cpu().numpy()])
+    ]
 
 
 def _accuracy(gold: list[Sequence[str]], found: list[list[str]]) -> float:
     if len(gold) != len(found):
         raise DataError(f"there are {len(found)} sentences and tags for {len(gold)}.")
     return accuracy(gold, found)
-
-
-def batches(sentences: Sentences, most: int) -> Iterator[list[Sequence[str]]]:
-    """The sentences in groups of at most so many tokens, or of one sentence."""
-    group: list[Sequence[str]] = []
-    tokens = 0
-    for sentence in sentences:
-        if group and tokens + len(sentence) > most:
-            yield group
-            group, tokens = [], 0
-        group.append(sentence)
-        tokens += len(sentence)
-    if group:
-        yield group
 
 
 def _several(values: float | Sequence[float]) -> list[float]:
@@ -378,9 +363,3 @@ def _with_words(
     if not pairs:
         raise DataError("there are no words in these sentences. Is the file empty?")
     return [sentence for sentence, _ in pairs], [some for _, some in pairs]
-
-
-def _split(values: NDArray[np.object_], sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The values of all tokens, sentence by sentence."""
-    flat, ends = values.tolist(), np.cumsum([len(s) for s in sentences]).tolist()
-    return [flat[end - len(s) : end] for s, end in zip(sentences, ends, strict=True)]

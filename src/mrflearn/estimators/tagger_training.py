@@ -78,7 +78,9 @@ class LearnedTagger:
         with torch.no_grad():
             return self.model.potentials(features)
 
-    def read(self, sentences: Sequence[Sequence[str]]) -> tuple[TagPotentials, Int[Tensor, " n"]]:
+    def read(
+        self, sentences: Sequence[Sequence[str]]
+    ) -> tuple[TagPotentials, Int[np.ndarray, " n"]]:
         """Scores of all words that come in the sentences, new ones last, and their numbers."""
         known, new = self.number, dict[str, int]()
         found = np.fromiter(
@@ -89,8 +91,7 @@ class LearnedTagger:
             ),
             np.int64,
         )
-        words = torch.from_numpy(found).to(self.model.transitions.device)
-        return (self._with_new(list(new)) if new else self.potentials), words
+        return (self._with_new(list(new)) if new else self.potentials), found
 
     def _with_new(self, words: list[str]) -> TagPotentials:
         transitions, known, *_ = self.potentials
@@ -345,7 +346,7 @@ def _carried_over(base: LearnedTagger, spelling: dict[int, SpellingTable]) -> di
 def _for_words(base: LearnedTagger, words: tuple[str, ...]) -> TagPotentials:
     """A tagger's scores of other words, in their order."""
     scores, found = base.read([words[1:]])
-    rows = torch.cat([found.new_zeros(1), found])
+    rows = torch.from_numpy(np.append(0, found)).to(scores.transitions.device)
     return TagPotentials(scores.transitions, {p: own[rows] for p, own in scores.words.items()})
 
 

@@ -321,9 +321,10 @@ class Spectral(LiftedInference[P]):
         its gap is comes with the gradient, and only where it is too wide steps go on.
         """
         tolerance, gap = closeness(warm)
-        if thorough or warm.shape[-1] <= FEW_STATES:
-            return *follow(matrices, warm, tolerance, MOST_STEPS, gap), True
-        return *follow(matrices, warm, tolerance, HASTY_STEPS, HASTY_GAP), False
+        closely = thorough or warm.shape[-1] <= FEW_STATES
+        steps, gap = (MOST_STEPS, gap) if closely else (HASTY_STEPS, HASTY_GAP)
+        vectors, growth = follow(matrices, warm, tolerance, steps, gap)
+        return vectors, growth, closely
 
     def begin(self, potentials: P) -> Vectors:
         return self.pursue(self.matrices(potentials), self.ones(potentials), thorough=True)[0]

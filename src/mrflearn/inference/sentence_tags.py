@@ -18,6 +18,7 @@ from typing import Any, final
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
@@ -37,7 +38,7 @@ from mrflearn.kernels.chain_sums import Steps
 @final
 @dataclass(frozen=True, eq=False)
 class SentenceTags:
-    """Scores of the tags of every token, laid out by `steps`, and of tags near each other."""
+    """Scores of the tags of every token, packed by `steps`, and of tags near each other."""
 
     unary: Float[Tensor, "r s"]
     transitions: Float[Tensor, "k s s"]
@@ -88,6 +89,10 @@ class SentenceTags:
         states, scores = self._search.n_best(self.unary, *self.transitions, self.steps, count)
         return self.steps.unpack(states, len(self.steps)), scores
 
+    def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Values of all tokens, sentence by sentence."""
+        return np.split(values, self.steps.lengths.cumsum(0)[:-1].tolist())
+
     @property
     def _first_order(self) -> bool:
         return len(self.transitions) == 1
@@ -126,6 +131,21 @@ def _add_edges(
         unary += torch.where((last < distance).unsqueeze(1), table[:, SEPARATOR], 0.0)
 
 
+def sentence_chains(
+    scores: TagPotentials, sentences: TaggedSentences, most: int
+) -> Iterator[SentenceTags]:
+    """The chains of sentences in batches of about so many scores of states, by known tags alone."""
+    tokens = max(most // scores.tags ** len(scores.transitions), 1)
+    group = np.maximum(np.cumsum(sentences.lengths) - 1, 0) // tokens
+    for number in np.unique(group):
+        part = sentences.part(group == number)
+        own = part.words, part.lengths, part.tags
+        words, lengths, tags = (torch.from_numpy(a).to(scores.transitions.device) for a in own)
+        known = tags.unsqueeze(1)
+        every = torch.arange(SEPARATOR + 1, scores.tags, device=tags.device)
+        yield SentenceTags.of(scores, words, lengths, (known == UNKNOWN) | (known == every))
+
+
 # Expected counts of sentences some of whose tags are unknown.
 
 
@@ -141,15 +161,11 @@ def expected_moments(scores: TagPotentials, sentences: TaggedSentences) -> Joint
     ]
     own = TagPotentials(leaves[0], dict(zip(places, leaves[1:], strict=True)))
     totals = [torch.zeros_like(leaf, dtype=torch.float64) for leaf in leaves]
-    for part in _batches(sentences, LARGEST_BATCH // scores.tags ** len(scores.transitions)):
-        with torch.enable_grad():
-            words = torch.from_numpy(part.words).to(leaves[0].device)
-            lengths = torch.from_numpy(part.lengths).to(words.device)
-            allowed = _allowed(part.tags, scores.tags).to(words.device)
-            chains = SentenceTags.of(own, words, lengths, allowed)
+    with torch.enable_grad():
+        for chains in sentence_chains(own, sentences, LARGEST_BATCH):
             gradients = torch.autograd.grad(chains.log_partition().sum(), leaves)
-        for total, gradient in zip(totals, gradients, strict=True):
-            total += gradient
+            for total, gradient in zip(totals, gradients, strict=True):
+                total += gradient
     transitions, *words_of = (total.cpu().numpy() for total in totals)
     found = JointMoments(
         transitions, {p: csr_array(counts) for p, counts in zip(places, words_of, strict=True)}
@@ -163,15 +179,3 @@ def _of_separators(sentences: TaggedSentences, scores: TagPotentials) -> JointMo
     bare = TaggedSentences(sentences.words, untagged, sentences.lengths)
     shape = scores.vocabulary, scores.tags
     return count_joint(bare, shape, len(scores.transitions), tuple(scores.words))
-
-
-def _allowed(tags: Int[np.ndarray, " n"], count: int) -> Bool[Tensor, "n s"]:
-    known = torch.from_numpy(tags).unsqueeze(1)
-    return (known == UNKNOWN) | (known == torch.arange(SEPARATOR + 1, count))
-
-
-def _batches(sentences: TaggedSentences, most: int) -> Iterator[TaggedSentences]:
-    """The sentences in groups of about so many tokens."""
-    group = (np.cumsum(sentences.lengths) - 1) // max(most, 1)
-    for number in np.unique(group):
-        yield sentences.part(group == number)

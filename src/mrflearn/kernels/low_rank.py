@@ -129,11 +129,11 @@ class SparseMatrix:
     @classmethod
     def of(cls, matrix: csr_array, dtype: torch.dtype, device: torch.device) -> SparseMatrix:
         """The matrix and its transpose, in numbers of a type and on a device."""
-        both = (
-            compressed(*map(torch.from_numpy, (one.indptr, one.indices, one.data)), one.shape)
-            for one in (matrix.tocsr(), matrix.T.tocsr())
-        )
-        return cls(*(one.to(device, dtype) for one in both))
+        both = []
+        for one in (matrix.tocsr(), matrix.T.tocsr()):
+            first, column, value = map(torch.from_numpy, (one.indptr, one.indices, one.data))
+            both.append(compressed(first, column, value, one.shape).to(device, dtype))
+        return cls(*both)
 
     def __matmul__(self, dense: Float[Tensor, "f t"]) -> Float[Tensor, "c t"]:
         product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
