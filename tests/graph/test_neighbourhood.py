@@ -16,7 +16,12 @@ from mrflearn.errors import GraphError
 from mrflearn.graph import neighbourhood as outside
 from mrflearn.graph.builders import chain, chimera, complete, cube, from_networkx, grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.graph.neighbourhood import Auxiliary, Neighbourhoods, blankets, neighbourhoods
+from mrflearn.graph.neighbourhood import (
+    Auxiliary,
+    Neighbourhoods,
+    blankets,
+    neighbourhoods,
+)
 
 Cliques = dict[frozenset[int], tuple[frozenset[int], set[frozenset[int]] | None]]
 

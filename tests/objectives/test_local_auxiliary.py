@@ -76,23 +76,6 @@ def test_scores_far_from_zero_stay_finite() -> None:
     assert bool(problems.gradient(fit).isfinite().all())
 
 
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("by", ["matrices", "transforms"])
-def test_at_zero_all_joint_states_are_alike(
-    name: str, by: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if by == "transforms":
-        without_matrices(monkeypatch)
-    shape = SHAPES[name]
-    problems = AuxiliaryLikelihood.of(LocalTables(shape), random_counts(shape, 4, seed=7))
-    found, known = problems.at_zero(), problems.at(torch.zeros_like(problems.observed))
-    assert_close(found.value, known.value)
-    assert_close(found.conditional, known.conditional)
-    assert_close(found.expected, known.expected)
-    assert_close(problems.gradient_at_zero(), problems.gradient(known))
-
-
 def test_large_shapes_have_no_matrices() -> None:
     shape = LocalShape((4,) * 10, 1, tuple((0, k) for k in range(1, 10)))
     assert LocalTables(shape).design is None
-    assert LocalTables(shape).pairs is None

@@ -53,34 +53,6 @@ def test_company_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_shared_step_is_that_of_newton_on_the_average_problem(name: str) -> None:
-    shape, l2, many = SHAPES[name], 0.3, local.MANY
-    counts = random_counts(shape, many, seed=5)
-    problems = likelihood(shape, counts)
-    found = LocalNewton(l2=l2)._near(problems)
-    weights = counts.view(-1, shape.contexts, many).sum(dim=0).mean(dim=1)
-    average = AuxiliaryLikelihood(
-        LocalTables(shape), weights.unsqueeze(1), problems.observed[:, :1]
-    )
-    hessian = average.hessian(average.at_zero())[0] + 2 * l2 * torch.eye(len(shape.terms))
-    slopes = slope(shape, counts, torch.zeros_like(found), 0.0)
-    for q in (0, many - 1):
-        step = torch.linalg.solve(hessian, -slopes[:, q])
-        assert float(step.abs().max()) < local.LONGEST_STEP
-        assert_close(found[:, q], step)
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_where_problems_begin_changes_nothing(name: str) -> None:
-    shape = SHAPES[name]
-    problems = likelihood(shape, random_counts(shape, 2 * local.MANY, seed=6) ** 4)
-    newton = LocalNewton(l2=0.1, tolerance=1e-10)
-    near, zero = newton(problems), newton(problems, torch.zeros_like(problems.observed))
-    assert_close(near.terms, zero.terms, rtol=1e-8, atol=1e-8)
-    assert_close(near.value, zero.value)
-
-
-@pytest.mark.parametrize("name", SHAPES)
 def test_a_short_step_needs_no_search(name: str) -> None:
     shape, short = SHAPES[name], 0
     newton = LocalNewton(l2=0.05)

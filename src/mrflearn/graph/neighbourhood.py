@@ -136,11 +136,6 @@ class LocalShape:
         """The joint states of the variables that are given, not summed."""
         return prod(self.sizes[self.summed :])
 
-    @cached_property
-    def summed_parts(self) -> NDArray[np.int64]:
-        """The distinct parts of terms on the variables that are summed, by number, ascending."""
-        return np.unique(self.index // self.contexts)
-
 
 def join_terms(
     terms: NDArray[np.int64], strides: NDArray[np.int64]

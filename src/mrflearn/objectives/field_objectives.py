@@ -24,7 +24,6 @@ from mrflearn.objectives.chain_likelihood import (
 from mrflearn.objectives.likelihood import FieldLikelihood
 from mrflearn.objectives.local_likelihood import (
     LocalLikelihood,
-    lay_out,
     uncertain_likelihood,
     uncertain_problems,
 )
@@ -119,10 +118,10 @@ def local_objective(
 ) -> Objective[LogLinearField]:
     """The sum of local problems, those of known labels and the others."""
     if not len(batch.uncertain):
-        return LocalLikelihood(model, lay_out(model, batch, problems, least=threads.count), threads)
+        return LocalLikelihood.of(model, batch, problems, threads)
     unsure = [uncertain_problems(batch, own) for own in problems]
     known = [own.some(~mask) for own, mask in zip(problems, unsure, strict=True)]
     others = [own.some(mask) for own, mask in zip(problems, unsure, strict=True)]
-    laid = lay_out(model, batch, [own for own in known if len(own)], least=threads.count)
+    certain = LocalLikelihood.of(model, batch, [own for own in known if len(own)], threads)
     uncertain = uncertain_likelihood(model, batch, [own for own in others if len(own)])
-    return Sum((LocalLikelihood(model, laid, threads), uncertain))
+    return Sum((certain, uncertain))

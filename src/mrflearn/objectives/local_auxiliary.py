@@ -6,14 +6,12 @@
 
 where y are the contexts: the joint states of the variables that are given (one empty context for
 a joint field, see `LocalShape.summed`).  Products of terms are terms again, so that the moments of
-all products come from one transform of a table.  Transforms take fewer
-steps, and are all that a large neighbourhood can afford; up to some thousand entries a matrix
-product is several times faster.
+all products come from one transform of a table.  Transforms take fewer steps, and are all that a
+large neighbourhood can afford; up to some thousand entries a matrix product is faster.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,13 +101,15 @@ class PairOfParts(NamedTuple):
     """Two parts that terms have in the clique, and the contexts of the terms that have them.
 
     Parts go by their number among the clique's joint states; `both` is that of their join, None
-    where they exclude each other.  `contexts` is 1 where both terms count, a row per two terms.
+    where they exclude each other.  `joins` are those of the contexts of every two such terms, by
+    number; `contexts` is 1 where both terms count, a row per two terms, where that is not too much.
     """
 
     first: int
     second: int
     both: int | None
-    contexts: Float[Tensor, "r y"]
+    joins: Int[Tensor, " r"]
+    contexts: Float[Tensor, "r y"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +132,6 @@ class LocalTables:
         return self._tensor(_counting(shape.terms, shape.sizes))
 
     @cached_property
-    def mean_design(self) -> Float[Tensor, "p y"] | None:
-        """The mean of `design` over the states of each context."""
-        if self.design is None:
-            return None
-        contexts = self.shape.contexts
-        return self.design.view(-1, contexts, self.design.shape[1]).mean(dim=0).T.contiguous()
-
-    @cached_property
     def index(self) -> Int[Tensor, " p"]:
         """The number of every term among the joint states."""
         return self._tensor(self.shape.index)
@@ -150,35 +142,20 @@ class LocalTables:
         return self._tensor(self.shape.joins.ravel())
 
     @cached_property
-    def context_joins(self) -> Int[Tensor, " p*p"]:
-        """For every two terms: pair of summed parts times `contexts` plus join of the contexts.
-
-        Pairs (i <= j) of `summed_parts` are numbered row by row; one past the last number of all
-        where the contexts exclude each other.
-        """
-        shape, count = self.shape, len(self.shape.summed_parts)
-        part = np.searchsorted(shape.summed_parts, shape.index // shape.contexts)
-        low, high = np.minimum.outer(part, part), np.maximum.outer(part, part)
-        pair = low * count - low * (low - 1) // 2 + high - low
-        number, clash = join_terms(shape.terms[:, shape.summed :], shape.strides[shape.summed :])
-        none = count * (count + 1) // 2 * shape.contexts
-        return self._tensor(np.where(clash, none, pair * shape.contexts + number).ravel())
-
-    @cached_property
-    def pairs(self) -> tuple[tuple[PairOfParts, ...], Int[Tensor, " p*p"]] | None:
+    def pairs(self) -> tuple[tuple[PairOfParts, ...], Int[Tensor, " p*p"]]:
         """All pairs of parts, and for every two terms their row among those of all pairs together.
 
-        For a field that is conditional on its contexts; None where that would be too large.
+        For a field that is conditional on its contexts.
         """
-        shape, count = self.shape, len(self.shape.terms)
-        if count * count * shape.contexts > 2 * LARGEST:
-            return None
-        own = shape.summed
-        counts = _counting(shape.terms[:, own:], shape.sizes[own:]).T
-        part, numbers = shape.index // shape.contexts, shape.summed_parts.tolist()
+        shape, own, count = self.shape, self.shape.summed, len(self.shape.terms)
+        small = count * count * shape.contexts <= 4 * LARGEST
+        counts = _counting(shape.terms[:, own:], shape.sizes[own:]).T if small else None
+        part = shape.index // shape.contexts
+        numbers, begins = np.unique(part, return_index=True)
         members = [np.nonzero(part == number)[0] for number in numbers]
-        states = shape.terms[[terms[0] for terms in members], :own]
-        join, clash = join_terms(states, shape.strides[:own] // shape.contexts)
+        strides = shape.strides[:own] // shape.contexts, shape.strides[own:]
+        join, clash = join_terms(shape.terms[begins, :own], strides[0])
+        context, never = join_terms(shape.terms[:, own:], strides[1])
         rows = np.zeros((count, count), dtype=np.int64)
         pairs, begin = [], 0
         for i, j in combinations_with_replacement(range(len(members)), 2):
@@ -189,8 +166,10 @@ class LocalTables:
             rows[one, other] = rows[other, one] = begin + np.arange(len(one))
             begin += len(one)
             together = None if clash[i, j] else int(join[i, j])
-            contexts = self._tensor(counts[one] * counts[other])
-            pairs.append(PairOfParts(numbers[i], numbers[j], together, contexts))
+            joins = np.where(never[one, other], shape.contexts, context[one, other])
+            ones = None if counts is None else self._tensor(counts[one] * counts[other])
+            pair = (int(numbers[i]), int(numbers[j]), together, self._tensor(joins), ones)
+            pairs.append(PairOfParts(*pair))
         return tuple(pairs), self._tensor(rows.ravel())
 
     def _tensor(self, numbers: NDArray[Any]) -> Tensor:
@@ -208,13 +187,6 @@ class LocalTables:
         if self.design is not None:
             return self.design.T @ masses
         return moments(masses, self.shape.sizes)[self.index]
-
-    def uniform_moments(self, context: Float[Tensor, "y q"]) -> Float[Tensor, "p q"]:
-        """The same for contexts of these masses, all joint states equally probable within each."""
-        if self.mean_design is not None:
-            return self.mean_design @ context
-        states = self.shape.cells // self.shape.contexts
-        return self.moments((context / states).repeat(states, 1))
 
 
 def _counting(terms: NDArray[np.int64], sizes: tuple[int, ...]) -> NDArray[np.float64]:
@@ -276,18 +248,6 @@ class AuxiliaryLikelihood:
         context = self.context.index_select(1, problems)
         return AuxiliaryLikelihood(self.tables, context, self.observed.index_select(1, problems))
 
-    def average(self) -> AuxiliaryLikelihood:
-        """One problem: the mean of all."""
-        means = (table.mean(dim=1, keepdim=True) for table in (self.context, self.observed))
-        return AuxiliaryLikelihood(self.tables, *means)
-
-    def at_zero(self) -> LocalFit:
-        """The likelihood where all parameters are zero, and all joint states equally probable."""
-        states = self.shape.cells // self.shape.contexts
-        expected = (self.context / states).repeat(states, 1)
-        conditional = torch.full_like(expected, 1 / states)
-        return LocalFit(self.total * math.log(states), conditional, expected)
-
     def at(self, terms: Float[Tensor, "p q"]) -> LocalFit:
         """The likelihood at these parameters."""
         shape, problems = self.shape, terms.shape[1]
@@ -305,10 +265,6 @@ class AuxiliaryLikelihood:
         """[Mizrahi 2014, section 3]  Zero where the moments of field and data agree."""
         return self.tables.moments(fit.expected).sub_(self.observed)
 
-    def gradient_at_zero(self) -> Float[Tensor, "p q"]:
-        """The gradient at `at_zero`, for less."""
-        return self.tables.uniform_moments(self.context).sub_(self.observed)
-
     def hessian(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
         """The covariance of the terms, summed over contexts."""
         count = len(self.observed)
@@ -325,39 +281,24 @@ class AuxiliaryLikelihood:
         return flat
 
     def _given_contexts(self, fit: LocalFit) -> Float[Tensor, "p*p q"]:
-        shape, tables = self.shape, self.tables
-        if tables.pairs is not None:
-            pairs, rows = tables.pairs
-            return self._covariances(fit, pairs).index_select(0, rows)
-        flat = _with_zero(moments(fit.expected, shape.sizes)).index_select(0, tables.joins)
-        return flat.sub_(self._products(fit).index_select(0, tables.context_joins))
-
-    def _covariances(self, fit: LocalFit, pairs: Sequence[PairOfParts]) -> Float[Tensor, "r q"]:
         """sum_y n(y) Cov[f, g | y] for every two terms: their parts first, then the contexts."""
         shape, problems = self.shape, fit.expected.shape[1]
         wide = fit.conditional.view(-1, shape.contexts * problems)
         given = moments(wide, shape.sizes[: shape.summed]).view(-1, shape.contexts, problems)
-        weighted = given * self.context
-        means, masses, sums = given.unbind(), weighted.unbind(), []
-        for pair in pairs:
-            if pair.both is None:  # parts that exclude each other are never seen together
-                covariance = (masses[pair.first] * means[pair.second]).neg_()
+        masses, means = (given * self.context).unbind(), given.unbind()
+        pairs, rows = self.tables.pairs
+        sums = []
+        for first, second, both, joins, contexts in pairs:
+            if both is None:  # parts that exclude each other are never seen together
+                covariance = (masses[first] * means[second]).neg_()
             else:
-                apart = (masses[pair.first], means[pair.second])
-                covariance = torch.addcmul(masses[pair.both], *apart, value=-1)
-            sums.append(pair.contexts @ covariance)
-        return torch.cat(sums)
-
-    def _products(self, fit: LocalFit) -> Float[Tensor, "k*y+1 q"]:
-        """sum_y n(y) E[f | y] E[g | y] over the contexts where both count, for all pairs."""
-        shape, problems = self.shape, fit.expected.shape[1]
-        wide = fit.conditional.view(-1, shape.contexts * problems)
-        parts = torch.from_numpy(shape.summed_parts).to(wide.device)
-        given = moments(wide, shape.sizes[: shape.summed])[parts]
-        row, column = torch.triu_indices(len(given), len(given), device=given.device)
-        pairs = given[row] * given[column]
-        pairs = (pairs.view(len(row), shape.contexts, problems) * self.context).view(-1, problems)
-        return _with_zero(moments(pairs, shape.sizes[shape.summed :], len(row)))
+                covariance = torch.addcmul(masses[both], masses[first], means[second], value=-1)
+            if contexts is not None:
+                sums.append(contexts @ covariance)
+            else:
+                table = _with_zero(moments(covariance, shape.sizes[shape.summed :]))
+                sums.append(table.index_select(0, joins))
+        return torch.cat(sums).index_select(0, rows)
 
 
 def _with_zero(table: Float[Tensor, "x q"]) -> Float[Tensor, "x+1 q"]:

@@ -29,6 +29,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.features.index import cells_of
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.parts import split_nodes
 from mrflearn.models.field_batch import FieldBatch
@@ -161,10 +162,12 @@ def _with_parts(batch: FieldBatch, scope: Int64[Tensor, "n k"], members: Members
         here = graph.groups[index].scope[factor][:, :, None] == scope[problem][:, None, :]
         # For each axis of the factor the axis of the problem it is, or -1 where it is given.
         axis = torch.where(here.any(dim=2), here.int().argmax(dim=2), -1)
-        for pattern in axis.unique(dim=0):
-            chosen = (axis == pattern).all(dim=1)
-            covers = sorted(int(place) for place in pattern if place >= 0)
-            free = tuple(pattern.tolist().index(place) for place in covers)
+        code = cells_of(axis + 1, [scope.shape[1] + 1] * axis.shape[1])
+        for number in code.unique():  # of rows, this is ten times faster than unique(dim=0)
+            chosen = code == number
+            pattern = axis[int(chosen.int().argmax())].tolist()
+            covers = sorted(place for place in pattern if place >= 0)
+            free = tuple(pattern.index(place) for place in covers)
             parts.append(ProblemPart(index, free, tuple(covers), problem[chosen], factor[chosen]))
     weight = torch.ones(len(scope), dtype=torch.float64)
     if batch.weight is not None:

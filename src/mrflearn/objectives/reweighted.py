@@ -24,12 +24,7 @@ from mrflearn.execution.resources import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective
-from mrflearn.objectives.local_likelihood import (
-    LocalBlock,
-    LocalLikelihood,
-    known_labels,
-    lay_out,
-)
+from mrflearn.objectives.local_likelihood import LocalBlock, LocalLikelihood, known_labels
 from mrflearn.objectives.local_problems import find_problems
 
 Shares = Literal["uniform", "optimised"] | Mapping[str, float]
@@ -65,7 +60,7 @@ class ReweightedLikelihood(Objective[LogLinearField]):
                 "estimator='pw-reweighted' needs every label; with partial labels take 'pw'."
             )
         problems = find_problems(batch, "pw")
-        local = LocalLikelihood(model, lay_out(model, batch, problems, merge=False), Threads(1))
+        local = LocalLikelihood.of(model, batch, problems, Threads(1), merge=False)
         graph = batch.graph
         log_states = graph.states.double().log()
         total = torch.zeros(graph.components, dtype=torch.float64)

@@ -41,7 +41,6 @@ from mrflearn.training.loop import minimise
 MOST_NEWTON = 300  # parameters of one problem; above, its Hessian costs more than it saves
 LONGEST_STEP = 4.0  # nats; longer steps come from directions the data say nothing about
 HALVINGS = 30
-MANY = 64  # problems for which a step that all of them share takes less time than one of each
 # The value along a step of Newton's is at most value - c (1 - (e^s - 1 - s) / s^2), c > 0, where s
 # is the sum of its moves: the curvature grows by e^s at most.  Up to s = 1.79 that is a descent.
 ALWAYS_LESS = 1.5
@@ -86,17 +85,12 @@ class LocalNewton:
     tolerance: float = 1e-7
     max_iterations: int = 100
 
-    def __call__(
-        self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"] | None = None
-    ) -> LocalSolution:
-        """The solution of every problem, from zero or from `start`."""
+    def __call__(self, problems: AuxiliaryLikelihood) -> LocalSolution:
+        """The solution of every problem."""
         raise_mmap_threshold()
-        if self._proximal(problems.shape):
-            start = torch.zeros_like(problems.observed)
-        elif len(problems.observed) > MOST_NEWTON:
-            begin = torch.zeros_like(problems.observed) if start is None else start
-            return self._quasi_newton(problems, begin)
-        return self._newton(problems, self._near(problems) if start is None else start)
+        if len(problems.observed) > MOST_NEWTON and not self._proximal(problems.shape):
+            return self._quasi_newton(problems)
+        return self._newton(problems)
 
     def _proximal(self, shape: LocalShape) -> bool:
         """Whether some table has an L1 penalty."""
@@ -107,24 +101,6 @@ class LocalNewton:
         for span in _couplings(shape) if self.l1 else ():
             value = value + self.l1 * terms[span].norm(dim=0)
         return value
-
-    def _near(self, problems: AuxiliaryLikelihood) -> Float[Tensor, "p q"]:
-        """One step from zero, with a curvature that problems of one shape share.
-
-        At zero all joint states are equally probable, so problems bend as their contexts weigh
-        them: on average that is shared, and exact for joint fields.  What is left open where a
-        problem has many solutions (no penalty) must not depend on its company: such begin at zero.
-        So do a few problems, to which their own steps are cheaper.
-        """
-        unique = problems.shape.contexts == 1 or self.l2 > 0
-        if not unique or problems.observed.shape[1] < MANY:
-            return torch.zeros_like(problems.observed)
-        shared = problems.average()
-        hessian = shared.hessian(shared.at_zero())
-        hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
-        inverse = torch.cholesky_inverse(cholesky_with_ridge(hessian, shared.total)[0][0])
-        step = (-inverse @ problems.gradient_at_zero()).nan_to_num(0.0, 0.0, 0.0)
-        return step * (LONGEST_STEP / step.abs().amax(dim=0).clamp_min(LONGEST_STEP))
 
     def step(
         self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"], fit: LocalFit
@@ -189,12 +165,12 @@ class LocalNewton:
         moved = torch.where(worse, terms, moved)
         return moved, problems.at(moved), torch.where(worse, 0.0, length)
 
-    def _newton(self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"]) -> LocalSolution:
-        terms, value = start.clone(), torch.zeros_like(problems.total)
+    def _newton(self, problems: AuxiliaryLikelihood) -> LocalSolution:
+        terms, value = torch.zeros_like(problems.observed), torch.zeros_like(problems.total)
         converged = torch.zeros_like(value, dtype=torch.bool)
         stuck = torch.zeros_like(converged)
         left = torch.arange(len(value), device=value.device)
-        current, fit = start, problems.at(start)
+        current, fit = terms.clone(), problems.at(terms)
         iterations = 0
         while iterations < self.max_iterations:
             iterations += 1
@@ -211,13 +187,10 @@ class LocalNewton:
         value = value + self._penalty(problems.shape, terms)
         return LocalSolution(terms, value, iterations, converged, stuck)
 
-    def _quasi_newton(
-        self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"]
-    ) -> LocalSolution:
-        shape = start.shape
+    def _quasi_newton(self, problems: AuxiliaryLikelihood) -> LocalSolution:
         optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=1e-12)
-        outcome = minimise(_Joint(problems, start), optimiser, penalty=Penalty(l2=self.l2))
-        terms = outcome.model.view(shape).clone()
+        outcome = minimise(_Joint(problems), optimiser, penalty=Penalty(l2=self.l2))
+        terms = outcome.model.view(problems.observed.shape).clone()
         value = problems.at(terms).value + self.l2 * terms.square().sum(dim=0)
         ended = torch.full_like(value, float(outcome.converged)) > 0
         stuck = torch.full_like(ended, outcome.ending == "stuck")
@@ -300,22 +273,22 @@ class LocalNewton:
 class _Joint(Objective[Tensor]):
     """The sum of local problems as one objective of all their terms."""
 
-    def __init__(self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"]) -> None:
-        self.problems, self.terms = problems, terms
+    def __init__(self, problems: AuxiliaryLikelihood) -> None:
+        self.problems = problems
 
     @cached_property
     def layout(self) -> Layout:
-        return Layout(("terms",), (self.terms.shape,))
+        return Layout(("terms",), (self.problems.observed.shape,))
 
     @property
     def start(self) -> Float[Tensor, " p"]:
-        return self.terms.reshape(-1)
+        return torch.zeros_like(self.problems.observed).view(-1)
 
     def at(self, vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
         return vector
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        found = self.problems.at(vector.view(self.terms.shape))
+        found = self.problems.at(vector.view(self.problems.observed.shape))
         return Evaluation(found.value.sum(), self.problems.gradient(found).view(-1))
 
 
