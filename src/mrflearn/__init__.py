@@ -51,22 +51,4 @@ __all__ = [
     "word_features",
 ]
 
-_MODULES = (
-    "datasets",
-    "errors",
-    "estimators",
-    "evaluation",
-    "execution",
-    "features",
-    "graph",
-    "inference",
-    "io",
-    "models",
-    "objectives",
-    "plots",
-    "serving",
-    "spark",
-    "training",
-)
-
-__getattr__, __dir__ = lazy(__name__, _MODULES)
+__getattr__, __dir__ = lazy(__name__, packages=True)

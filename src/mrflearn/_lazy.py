@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 
 def lazy(
-    package: str, modules: Collection[str] = ()
+    package: str, *, packages: bool = False
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` for a module that offers names of other modules.
 
@@ -22,8 +23,8 @@ def lazy(
     ----------
     package
         The `__name__` of that module.
-    modules
-        Modules of the package that can be used without importing them by name first.
+    packages
+        Whether modules of the package can be used without importing them by name first.
 
     """
 
@@ -37,11 +38,12 @@ def lazy(
         return {name.name: str(own.module) for own in imports for name in own.names}
 
     def get(name: str) -> Any:
-        if name in modules:
-            return import_module(f"{package}.{name}")
-        if name.startswith("__") or name not in homes():
+        if not name.startswith("_") and name in homes():
+            value = getattr(import_module(homes()[name]), name)
+        elif packages and not name.startswith("_") and find_spec(f"{package}.{name}"):
+            value = import_module(f"{package}.{name}")
+        else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes()[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -198,7 +198,7 @@ class FieldDescription(Description):
             return [Note(f"drawn by: {drawn.method}"), rows]
 
         many = f"how many, at most {MOST_SAMPLES}"
-        example = str(min(20, edges))
+        example = str(min(20, edges) or "")
         return [
             Task("couplings", "how many of the strongest", example, couplings, most=1, least=0),
             Task("samples", many, "5", samples, most=1, least=0),
