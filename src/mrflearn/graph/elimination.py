@@ -19,12 +19,8 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
-import torch
-from jaxtyping import Int
-from numpy.typing import NDArray
-from torch import Tensor
 
-from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.factor_graph import FactorGraph, Integers
 
 # Orders in which to sum variables out, by rules that are cheap to follow.
 
@@ -108,7 +104,7 @@ def _join_neighbours(
     """Takes a variable out, joins its neighbours, and gives those whose cost may have changed.
 
     Fill (`wide`) changes also for whoever sees both ends of a new edge.  Sizes are kept up to date
-    by what comes and goes: summed up anew they would cost a hub its whole degree every time.
+    by what comes and goes: summed up again they would cost a hub its whole degree every time.
     """
     clique = near[variable]
     changed = set(clique)
@@ -354,9 +350,9 @@ class Replicas:
     """
 
     structure: EliminationStructure
-    components: Int[Tensor, " n"]
-    variables: Int[Tensor, "n m"]
-    factors: tuple[Int[Tensor, "n k"], ...]
+    components: Integers  # n
+    variables: Integers  # n m
+    factors: tuple[Integers, ...]  # n k each
 
     @cached_property
     def places(self) -> list[tuple[int, int]]:
@@ -389,9 +385,6 @@ def find_replicas(graph: FactorGraph) -> list[Replicas]:
         if len(inside):
             alike.setdefault((states[inside].tobytes(), *parts), []).append(number)
 
-    def stacked(lists: list[NDArray[np.int64]], numbers: list[int]) -> Tensor:
-        return torch.from_numpy(np.stack([lists[number] for number in numbers])).to(graph.device)
-
     found = []
     for numbers in alike.values():
         rows = (scope[own[numbers[0]]] for scope, own in zip(scopes, owned, strict=True))
@@ -399,25 +392,19 @@ def find_replicas(graph: FactorGraph) -> list[Replicas]:
             tuple(states[members[numbers[0]]].tolist()),
             tuple(tuple(scope) for block in rows for scope in within[block].tolist()),
         )
-        found.append(
-            Replicas(
-                structure,
-                torch.tensor(numbers, device=graph.device),
-                stacked(members, numbers),
-                tuple(stacked(own, numbers) for own in owned),
-            )
-        )
+        variables, *factors = (np.stack([own[i] for i in numbers]) for own in (members, *owned))
+        found.append(Replicas(structure, np.array(numbers), variables, tuple(factors)))
     return found
 
 
-def _sorted_by(owner: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
+def _sorted_by(owner: Integers, count: int) -> list[Integers]:
     """For each owner the things it owns, ascending."""
     order = np.argsort(owner, kind="stable")
     ends = np.cumsum(np.bincount(owner, minlength=count))
     return np.split(order, ends[:-1])
 
 
-# The steps of an elimination, laid out for computing: which tables meet where, over which axes.
+# The steps of an elimination: which tables meet where, over which axes.
 
 
 Axes = tuple[int, ...]
@@ -441,35 +428,23 @@ class EliminationStep:
 
 @dataclass(frozen=True)
 class EliminationPlan:
-    """Everything about a structure that does not depend on numbers."""
+    """Everything about a structure that does not depend on numbers.
+
+    Where all its tables are made, `held` entries of messages and packs are in memory, and `work`
+    entries that a step works on, of which there is one at a time.
+    """
 
     elimination: Elimination
     steps: tuple[EliminationStep, ...]
     factor_axes: tuple[Axes, ...]  # of each factor, without its single-state variables
     orders: tuple[tuple[int, ...], ...]  # how to permute a factor's own axes into ascending ones
+    held: int
+    work: int
 
     @property
     def entries(self) -> int:
         """Table entries in memory at the worst moment, for one copy."""
         return self.held + self.work
-
-    @cached_property
-    def held(self) -> int:
-        """Entries of all messages and packs.
-
-        All messages are kept; at each step those of its children are there in both directions.
-        """
-        messages, packed = [prod(step.sizes[1:]) for step in self.steps], 0
-        twice = (sum(messages[child] for child in step.children) for step in self.steps)
-        for step in self.steps:
-            size = dict(zip(step.axes, step.sizes, strict=True))
-            packed += sum(prod(size[axis] for axis in axes) for axes, _ in step.packs)
-        return self.elimination.kept + packed + max(twice, default=0)
-
-    @cached_property
-    def work(self) -> int:
-        """Entries that a step works on, of which there is one at a time."""
-        return 2 * max((prod(step.sizes[1:]) for step in self.steps), default=0) + 4 * BLOCK
 
 
 def find_plans(graph: FactorGraph) -> list[tuple[EliminationPlan | TooWide, Replicas]]:
@@ -484,27 +459,30 @@ def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
         return elimination
     elimination = lower(structure, elimination)
     place = {variable: k for k, variable in enumerate(elimination.order)}
-    orders = [
-        tuple(sorted(range(len(scope)), key=lambda i: place[scope[i]]))
-        for scope in structure.scopes
-    ]
-    factor_axes = []
-    for scope in structure.scopes:  # variables of a single state have no axis, unless all are such
+    orders, factor_axes = [], []
+    inside: list[list[int]] = [[] for _ in elimination.order]
+    for factor, scope in enumerate(structure.scopes):
+        orders.append(tuple(sorted(range(len(scope)), key=lambda i: place[scope[i]])))
+        # Variables of a single state have no axis, unless all are such.
         free = sorted(place[v] for v in scope if structure.states[v] > 1)
         factor_axes.append(tuple(free or [min(place[v] for v in scope)]))
-    inside: list[list[int]] = [[] for _ in elimination.order]
-    for factor, axes in enumerate(factor_axes):
-        inside[axes[0]].append(factor)
+        inside[factor_axes[-1][0]].append(factor)
     children: list[list[int]] = [[] for _ in elimination.order]
     for k, parent in enumerate(elimination.parent):
         if parent >= 0:
             children[parent].append(k)
-    steps = []
+    steps, packed = [], 0
     for k, clique in enumerate(elimination.cliques):
         size = {place[variable]: structure.states[variable] for variable in clique}
         packs = _pack(k, inside[k], factor_axes, size)
+        packed += sum(prod(size[axis] for axis in axes) for axes, _ in packs)
         steps.append(EliminationStep(tuple(size), tuple(size.values()), tuple(children[k]), packs))
-    return EliminationPlan(elimination, tuple(steps), tuple(factor_axes), tuple(orders))
+    messages = [prod(step.sizes[1:]) for step in steps]
+    # All messages are kept; at each step those of its children are there in both directions.
+    twice = max((sum(messages[c] for c in own) for own in children), default=0)
+    work = 2 * max(messages, default=0) + 4 * BLOCK
+    held = elimination.kept + packed + twice
+    return EliminationPlan(elimination, tuple(steps), tuple(factor_axes), tuple(orders), held, work)
 
 
 def _pack(

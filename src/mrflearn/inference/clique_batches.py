@@ -17,15 +17,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.graph.elimination import BLOCK, Axes, EliminationPlan, Replicas, find_plans
-from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.factor_graph import FactorGraph, Integers
 from mrflearn.graph.potentials import Potentials
 from mrflearn.kernels.table_algebra import LOG_SUM_PRODUCT, SUM_PRODUCT, ScaledTable
 
-Numbers = NDArray[np.int64]
 Messages = list[ScaledTable | None]
 SMALL = 64  # entries of a table; stacks of such small ones are stored with n as the inner axis
 
@@ -38,7 +36,7 @@ class Pieces:
     order: Int[Tensor, " n"] | None
 
     @classmethod
-    def of(cls, places: Numbers, sizes: Sequence[int], device: torch.device) -> Pieces:
+    def of(cls, places: Integers, sizes: Sequence[int], device: torch.device) -> Pieces:
         """The tables at the (stack, row) given, in stacks of the given sizes."""
         stack, row = places.T
         by_stack = np.argsort(stack, kind="stable")
@@ -174,15 +172,15 @@ def make_schedule(
 ) -> Schedule:
     """Batches of cliques, children before parents."""
     forms: dict[PackForm, int] = {}
-    alike: dict[_Kind, list[Numbers]] = {}
+    alike: dict[_Kind, list[Integers]] = {}
     total = 0
     for plan, replicas in parts:
         for kind, columns in _cliques(plan, replicas, total, forms):
             alike.setdefault(kind, []).append(columns)
         total += len(plan.steps) * len(replicas.components)
     up, down = np.full((2, total, 2), -1)  # the stack and the row of the message of each clique
-    drafts: list[tuple[_Kind, Numbers, list[tuple[int, int, Axes]], int]] = []
-    packs: list[list[Numbers]] = [[] for _ in forms]
+    drafts: list[tuple[_Kind, Integers, list[tuple[int, int, Axes]], int]] = []
+    packs: list[list[Integers]] = [[] for _ in forms]
     lengths, members = [0] * len(forms), [len(form.members) for form in forms]
     sizes_down: list[int] = []
     for kind in sorted(alike, key=lambda kind: kind.height):
@@ -244,14 +242,13 @@ def make_schedule(
 
 def _cliques(
     plan: EliminationPlan, replicas: Replicas, first: int, forms: dict[PackForm, int]
-) -> Iterator[tuple[_Kind, Numbers]]:
+) -> Iterator[tuple[_Kind, Integers]]:
     """The cliques of every step of an elimination, numbered from `first` on, one column each.
 
     Its rows: the number, the component, the variables, the children, the factors of all packs.
     """
-    component = replicas.components.cpu().numpy()
-    variables = replicas.variables.cpu().numpy().T
-    factors = [own.cpu().numpy().T for own in replicas.factors]
+    component, variables = replicas.components, replicas.variables.T
+    factors = [own.T for own in replicas.factors]
     replica, heights = np.arange(len(component)), plan.elimination.heights
     for k, step in enumerate(plan.steps):
         children = sorted((_within(plan.steps[c].axes[1:], step.axes), c) for c in step.children)
