@@ -28,9 +28,9 @@ from torch import Tensor
 
 from mrflearn.errors import AccuracyWarning, InferenceError
 from mrflearn.execution.resources import one_thread
-from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.beliefs import Method
 from mrflearn.inference.sampling import Conditionals, draw
 
 # Annealed importance sampling: log Z with an error bar that covers, and weighted samples.
@@ -97,7 +97,7 @@ class AnnealedEstimate:
 
 @final
 @dataclass(frozen=True)
-class AnnealedImportance:
+class AnnealedImportance(Method):
     """Annealed importance sampling in independent groups of chains.
 
     Parameters
@@ -122,9 +122,6 @@ class AnnealedImportance:
                 f"chains={self.chains}, groups={self.groups}, temperatures={self.temperatures}: an "
                 "error bar needs at least 2 groups of at least 1 chain, and the path 1 step."
             )
-
-    def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
-        return None
 
     @one_thread()
     def estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:

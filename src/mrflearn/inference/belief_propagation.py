@@ -13,7 +13,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.execution.resources import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import Beliefs, Decoding, Kind, with_gradient
+from mrflearn.inference.beliefs import BeliefMethod, Beliefs, Decoding, Kind
 from mrflearn.inference.decoding import follow_messages, iterated_conditional_modes
 from mrflearn.inference.messages import (
     Field,
@@ -114,7 +114,7 @@ def _value(
 
 @final
 @dataclass(frozen=True)
-class BeliefPropagation:
+class BeliefPropagation(BeliefMethod):
     """Passes log-messages until they change by less than `tolerance`, or for `max_sweeps`.
 
     `damping` is the share of the old log-message that an update keeps.  With the schedule
@@ -142,14 +142,11 @@ class BeliefPropagation:
                 f"schedule '{self.schedule}' is neither 'flooding' nor 'residual'."
             )
 
-    def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
-        return None
-
-    def __call__(self, potentials: Potentials, warm: Float[Tensor, " m"] | None = None) -> Beliefs:
+    def _beliefs(self, potentials: Potentials, warm: Float[Tensor, " m"] | None) -> Beliefs:
         """Sum-product from uniform messages, or from those of earlier beliefs on the same graph."""
         field, rest = self._pass(potentials, warm, torch.logsumexp)
         kind: Kind = "exact" if _surely_exact(potentials.graph, rest) else "approximation"
-        return with_gradient(potentials, beliefs_at(potentials, field, rest, kind))
+        return beliefs_at(potentials, field, rest, kind)
 
     def best(self, potentials: Potentials) -> Decoding:
         """Max-product, decoded along a spanning forest, then climbing one variable at a time."""

@@ -7,7 +7,7 @@ log Z the only gradient it can have: d log Z / d table = expected counts = the f
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -93,7 +93,43 @@ class Sampler(Protocol):
     ) -> Int[Tensor, "n v"]: ...
 
 
-def insist(method: Inference | Maximiser | Sampler, graph: FactorGraph) -> None:
+class Method:
+    """The common part of all methods: they take every graph, unless they say otherwise."""
+
+    def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002
+        """Why this graph cannot be handled (and what to try instead), or None."""
+        return None
+
+
+class BeliefMethod(Method):
+    """An `Inference`: `_beliefs` without autograd, and then the gradient of log Z."""
+
+    warm_starts: ClassVar[bool] = False
+
+    def __call__(self, potentials: Potentials, warm: Tensor | None = None) -> Beliefs:
+        """log Z, variable marginals and factor beliefs; `warm` is what earlier ones carried."""
+        insist(self, potentials.graph)
+        with torch.no_grad():
+            found = self._beliefs(potentials, warm)
+        return with_gradient(potentials, found)
+
+    def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:
+        raise NotImplementedError
+
+
+def zero_beliefs(potentials: Potentials) -> Beliefs:
+    """Exact beliefs to be filled in: all zero."""
+    graph = potentials.graph
+    value = torch.zeros(graph.components, dtype=potentials.dtype, device=graph.device)
+    factors = tuple(
+        value.new_zeros(len(group), *table.shape[1:])
+        for group, table in zip(graph.groups, potentials.tables, strict=True)
+    )
+    variables = value.new_zeros(graph.variables, graph.most_states)
+    return Beliefs(value, variables, factors, kind="exact")
+
+
+def insist(method: Inference | Maximiser | Sampler | Method, graph: FactorGraph) -> None:
     """Raises `InferenceError` with the method's own reason where it refuses the graph."""
     reason = method.refuses(graph)
     if reason is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from mrflearn.execution.resources import moved
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import Beliefs, Decoding, insist_possible, with_gradient
+from mrflearn.inference.beliefs import BeliefMethod, Beliefs, Decoding, insist_possible
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_sums import Steps
 
@@ -139,34 +139,25 @@ def _shared(groups: Sequence[FactorGroup], links: list[Links | None], steps: int
 
 @final
 @dataclass(frozen=True)
-class Chain:
+class Chain(BeliefMethod):
     """Forward-backward, Viterbi, n best, samples and entropy, over all paths of a graph at once."""
-
-    warm_starts: ClassVar[bool] = False
 
     def refuses(self, graph: FactorGraph) -> str | None:
         found = graph.planned(plan_or_reason)
         return found if isinstance(found, str) else None
 
-    def __call__(
-        self,
-        potentials: Potentials,
-        warm: Tensor | None = None,  # noqa: ARG002 - nothing to start from
-    ) -> Beliefs:
+    def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
         graph, plan = potentials.graph, self._plan(potentials.graph)
-        with torch.no_grad():
-            unary, transition = _scores(potentials, plan)
-            value, single, pair = chain_sums.marginals(unary, transition, plan.steps)
-            log_partition = _by_component(value, plan, graph)
-            possible = log_partition > -torch.inf
-            if not bool(possible.all()):
-                row = possible[plan.owner[plan.steps.sequence]]
-                single = single.where(row[:, None], 0.0)
-                pair = pair.where(row[plan.steps.starting :, None, None], 0.0)
-            factors = _factor_beliefs(potentials, plan, single, pair)
+        value, single, pair = chain_sums.marginals(*_scores(potentials, plan), plan.steps)
+        log_partition = _by_component(value, plan, graph)
+        possible = log_partition > -torch.inf
+        if not bool(possible.all()):
+            row = possible[plan.owner[plan.steps.sequence]]
+            single = single.where(row[:, None], 0.0)
+            pair = pair.where(row[plan.steps.starting :, None, None], 0.0)
+        factors = _factor_beliefs(potentials, plan, single, pair)
         value = log_partition.to(potentials.dtype)
-        beliefs = Beliefs(value, single[plan.row], factors, kind="exact")
-        return with_gradient(potentials, beliefs)
+        return Beliefs(value, single[plan.row], factors, kind="exact")
 
     def log_partition(self, potentials: Potentials) -> Float[Tensor, " c"]:
         """log Z alone, differentiable; where all steps share a table no pair belief is held."""

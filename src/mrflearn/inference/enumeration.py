@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, final
+from typing import NamedTuple, final
 
 import torch
 from jaxtyping import Float, Int
@@ -14,24 +14,24 @@ from torch import Tensor
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import (
+    BeliefMethod,
     Beliefs,
     Decoding,
     insist,
     insist_possible,
-    with_gradient,
+    zero_beliefs,
 )
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Enumeration:
+class Enumeration(BeliefMethod):
     """Exact answers by listing at most `most_assignments` assignments of each component.
 
     Sums are taken in float64 whatever the type of the potentials.
     """
 
     most_assignments: int = 2**20
-    warm_starts: ClassVar[bool] = False
 
     def refuses(self, graph: FactorGraph) -> str | None:
         """Why this graph cannot be enumerated (and what to try instead), or None."""
@@ -46,32 +46,19 @@ class Enumeration:
             "a small width, or BeliefPropagation() for an approximation."
         )
 
-    @torch.no_grad()
-    def __call__(
-        self,
-        potentials: Potentials,
-        warm: Tensor | None = None,  # noqa: ARG002 - nothing to start from
-    ) -> Beliefs:
-        """Exact log Z, variable marginals and factor beliefs."""
-        insist(self, potentials.graph)
-        graph = potentials.graph
-        value = torch.zeros(graph.components, dtype=potentials.dtype, device=graph.device)
-        variables = value.new_zeros(graph.variables, graph.most_states)
-        factors = tuple(
-            torch.zeros_like(potentials.factor_scores(i)) for i in range(len(graph.groups))
-        )
+    def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
+        graph, found = potentials.graph, zero_beliefs(potentials)
         for component, listing in enumerate(_listings(potentials)):
-            value[component] = listing.scores.logsumexp(dim=0)
+            found.log_partition[component] = listing.scores.logsumexp(dim=0)
             weights = _normalised(listing.scores)
             for v in listing.members:
                 states = listing.states[:, v]
-                variables[v] = torch.bincount(states, weights, minlength=graph.most_states)
+                found.variables[v] = torch.bincount(states, weights, minlength=graph.most_states)
             for index, i in listing.factors:
-                own = factors[index][i]
+                own = found.factors[index][i]
                 cells = _cells(listing.states[:, graph.groups[index].scope[i]], own.shape)
                 own[:] = torch.bincount(cells, weights, minlength=own.numel()).reshape(own.shape)
-        with torch.enable_grad():
-            return with_gradient(potentials, Beliefs(value, variables, factors, kind="exact"))
+        return found
 
     def best(self, potentials: Potentials) -> Decoding:
         """The assignment of highest score (the first of equals)."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from math import prod
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
@@ -28,11 +28,12 @@ from mrflearn.graph.elimination import BLOCK, Axes, EliminationPlan, TooWide, fi
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import (
+    BeliefMethod,
     Beliefs,
     Decoding,
     insist,
     insist_possible,
-    with_gradient,
+    zero_beliefs,
 )
 from mrflearn.inference.clique_batches import CliqueBatch, Messages, Schedule, make_schedules
 from mrflearn.kernels.table_algebra import (
@@ -214,14 +215,13 @@ GIB = 2**30
 
 @final
 @dataclass(frozen=True, slots=True)
-class JunctionTree:
+class JunctionTree(BeliefMethod):
     """Exact answers by eliminating variables one by one, within a limit on memory (in bytes).
 
     Components are worked on together, as many at a time as the limit allows.
     """
 
     memory_limit: int = 4 * GIB
-    warm_starts: ClassVar[bool] = False
 
     def refuses(self, graph: FactorGraph) -> str | None:
         """Why this graph cannot be handled: the width found and the memory it would take."""
@@ -254,26 +254,13 @@ class JunctionTree:
         return f"width {plan.elimination.width} was found, which takes {_size(needed)}"
 
     @one_thread()
-    @torch.no_grad()
-    def __call__(
-        self,
-        potentials: Potentials,
-        warm: Tensor | None = None,  # noqa: ARG002 - nothing to start from
-    ) -> Beliefs:
-        """Exact log Z, variable marginals and factor beliefs."""
-        insist(self, potentials.graph)
-        graph = potentials.graph
-        value = torch.zeros(graph.components, dtype=potentials.dtype, device=graph.device)
-        variables = value.new_zeros(graph.variables, graph.most_states)
-        factors = tuple(
-            value.new_empty(len(group), *table.shape[1:])
-            for group, table in zip(graph.groups, potentials.tables, strict=True)
-        )
+    def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
+        graph, found = potentials.graph, zero_beliefs(potentials)
         for schedule in self._schedules(graph):
             tree = CliqueTree.of(schedule, potentials)
             messages = tree.collect()
             log_partition = tree.log_partition(messages, graph.components)
-            value += log_partition.to(value.dtype)
+            found.log_partition.add_(log_partition)
             tree.distribute(messages)
             # Where one part of a component is impossible, so are the parts not joined to it.
             possible = log_partition > -torch.inf
@@ -281,9 +268,8 @@ class JunctionTree:
                 belief = pack.values
                 if not bool(possible.all()):
                     belief = belief * along_first(possible[form.component].to(belief.dtype), belief)
-                form.deliver(belief, variables, factors)
-        with torch.enable_grad():
-            return with_gradient(potentials, Beliefs(value, variables, factors, kind="exact"))
+                form.deliver(belief, found.variables, found.factors)
+        return found
 
     @one_thread()
     @torch.no_grad()

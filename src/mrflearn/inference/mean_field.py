@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -11,10 +11,9 @@ from torch import Tensor
 
 from mrflearn.errors import InferenceError
 from mrflearn.execution.resources import one_thread
-from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
-from mrflearn.inference.beliefs import Beliefs, with_gradient
+from mrflearn.inference.beliefs import BeliefMethod, Beliefs
 from mrflearn.inference.decoding import iterated_conditional_modes
 from mrflearn.inference.sampling import Conditionals, feasible_states
 
@@ -23,7 +22,7 @@ START_CHAINS = 16  # that look for a possible state
 
 @final
 @dataclass(frozen=True)
-class MeanField:
+class MeanField(BeliefMethod):
     """Coordinate ascent, one colour of variables at a time, from two starts; the better one counts.
 
     One start knows the unary factors only; the other is a locally best assignment, as sharp as can
@@ -33,26 +32,17 @@ class MeanField:
 
     max_sweeps: int = 1000
     tolerance: float = 1e-9
-    warm_starts: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         BeliefPropagation(self.max_sweeps, self.tolerance)  # checks them
 
-    def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
-        return None
-
-    def __call__(
-        self,
-        potentials: Potentials,
-        warm: Tensor | None = None,  # noqa: ARG002 - nothing to start from
-    ) -> Beliefs:
+    @one_thread()
+    def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
         potentials.check_numbers()
-        with torch.no_grad(), one_thread():
-            field = Conditionals.of(potentials)
-            runs = [self._ascend(field, start) for start in _starts(potentials, field)]
-            better = runs[0].log_partition >= runs[1].log_partition
-            beliefs = _chosen(potentials, better, runs)
-        return with_gradient(potentials, beliefs)
+        field = Conditionals.of(potentials)
+        runs = [self._ascend(field, start) for start in _starts(potentials, field)]
+        better = runs[0].log_partition >= runs[1].log_partition
+        return _chosen(potentials, better, runs)
 
     def _ascend(self, field: Conditionals, start: Float[Tensor, "v s"]) -> Beliefs:
         single, sweeps, residual = start, 0, torch.inf

@@ -24,6 +24,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.execution.resources import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.inference.beliefs import Method
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.messages import real_links, wiring
 from mrflearn.kernels.compiled import Compiled, gibbs_loop
@@ -437,7 +438,7 @@ class GibbsRun:
 
 @final
 @dataclass(frozen=True)
-class Gibbs:
+class Gibbs(Method):
     """Chains run side by side; `burn_in` sweeps are thrown away, then every `thin`-th is kept.
 
     `sweeps` counts those after the burn-in, in each chain.  Chains start from states of positive
@@ -458,9 +459,6 @@ class Gibbs:
                 f"{self.sweeps} sweeps of which each {self.thin}th is kept leave nothing. "
                 "Raise sweeps, or lower thin."
             )
-
-    def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
-        return None
 
     @one_thread()
     @torch.no_grad()

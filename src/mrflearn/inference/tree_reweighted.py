@@ -19,7 +19,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import EXACT_RESIDUAL, BeliefPropagation, beliefs_at
-from mrflearn.inference.beliefs import Beliefs, Kind, insist, with_gradient
+from mrflearn.inference.beliefs import BeliefMethod, Beliefs, Kind
 from mrflearn.inference.messages import Field
 
 # Spanning forests of a graph, and how often an edge appears in them.
@@ -147,7 +147,7 @@ def _crowded(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | Non
 
 @final
 @dataclass(frozen=True, eq=False)
-class TreeReweighted:
+class TreeReweighted(BeliefMethod):
     """Convex combinations of spanning forests bound log Z from above [Wainwright et al. 2005].
 
     `edge_weights` are the probabilities that each pairwise factor appears in a random spanning
@@ -180,14 +180,8 @@ class TreeReweighted:
                 )
         return None
 
-    def __call__(self, potentials: Potentials, warm: Float[Tensor, " m"] | None = None) -> Beliefs:
-        insist(self, potentials.graph)
+    def _beliefs(self, potentials: Potentials, warm: Float[Tensor, " m"] | None) -> Beliefs:
         potentials.check_numbers()
-        with torch.no_grad():
-            beliefs = self._bound(potentials, warm)
-        return with_gradient(potentials, beliefs)
-
-    def _bound(self, potentials: Potentials, warm: Float[Tensor, " m"] | None) -> Beliefs:
         edges, weight = edges_of(potentials.graph), self._start(potentials.graph)
         best = found = self._at(potentials, weight, warm)
         for step in range(self.weight_steps):
