@@ -64,17 +64,13 @@ def expand_beliefs(
     graph: FactorGraph, variables: Float[Tensor, "v s"], evidence: Mapping[int, int]
 ) -> list[list[float]]:
     """The marginals of a conditioned field, over all states each variable of `graph` has."""
-    marginals = []
-    for variable, (row, count) in enumerate(
-        zip(variables.tolist(), graph.states.tolist(), strict=True)
-    ):
-        if variable in evidence:
-            # Of the one state that is left: 1, or 0 where the evidence is impossible.
-            marginal = [0.0] * count
-            marginal[evidence[variable]] = row[0]
-            marginals.append(marginal)
-        else:
-            marginals.append(row[:count])
+    rows = zip(variables.tolist(), graph.states.tolist(), strict=True)
+    marginals = [row[:count] for row, count in rows]
+    for variable, state in evidence.items():
+        # Of the one state that is left: 1, or 0 where the evidence is impossible.
+        own = [0.0] * int(graph.states[variable])
+        own[state] = float(variables[variable, 0])
+        marginals[variable] = own
     return marginals
 
 

@@ -8,7 +8,6 @@ the best among v problems in which the variables before v are as they were and v
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -118,15 +117,9 @@ def iterated_conditional_modes(
 PROBLEMS_AT_ONCE = 64
 
 
-@dataclass(order=True)
-class _Candidate:
-    """The best assignment of what a mask allows; `fixed` variables before cannot change."""
-
-    loss: float
-    number: int  # of equals the first found comes first
-    states: Int64[Tensor, " v"] = field(compare=False)
-    allowed: Bool[Tensor, "v s"] = field(compare=False)
-    fixed: int = field(compare=False)
+# The best assignment of what a mask allows: (loss, number, states, mask, how many variables before
+# cannot change); of equals the first found comes first.
+Candidate = tuple[float, int, Int64[Tensor, " v"], Bool[Tensor, "v s"], int]
 
 
 def best_list(
@@ -142,26 +135,28 @@ def best_list(
             f"{count} best of {graph.components} examples: ask for 1 or more of 1."
         )
     free = graph.legal() if allowed is None else allowed & graph.legal()
-    waiting = _solved(potentials, maximiser, [(free, 0)], 0)
+    masks, made = [(free, 0)], 0
+    waiting: list[Candidate] = []
     found: list[tuple[Tensor, float]] = []
-    made = 1
-    while waiting and len(found) < count:
-        best = heapq.heappop(waiting)
-        found.append((best.states, -best.loss))
-        if len(found) < count:
-            more = _solved(potentials, maximiser, _without(best), made)
-            made += graph.variables
-            for candidate in more:
-                heapq.heappush(waiting, candidate)
+    while len(found) < count:
+        for candidate in _solved(potentials, maximiser, masks, made):
+            heapq.heappush(waiting, candidate)
+        if not waiting:
+            break
+        made += len(masks)
+        loss, _, states, own, fixed = heapq.heappop(waiting)
+        found.append((states, -loss))
+        masks = _without(states, own, fixed)
     return found
 
 
-def _without(best: _Candidate) -> list[tuple[Bool[Tensor, "v s"], int]]:
-    """Masks that share no assignment and together allow all that `best` did, but itself."""
-    masks, mask = [], best.allowed.clone()
-    for variable in range(len(mask)):
-        state = int(best.states[variable])
-        if variable >= best.fixed:
+def _without(
+    states: Int64[Tensor, " v"], allowed: Bool[Tensor, "v s"], fixed: int
+) -> list[tuple[Bool[Tensor, "v s"], int]]:
+    """Masks that share no assignment and together allow all that `allowed` does, but `states`."""
+    masks, mask = [], allowed.clone()
+    for variable, state in enumerate(states.tolist()):
+        if variable >= fixed:
             other = mask.clone()
             other[variable, state] = False
             if bool(other[variable].any()):
@@ -176,14 +171,12 @@ def _solved(
     maximiser: Maximiser,
     masks: list[tuple[Bool[Tensor, "v s"], int]],
     number: int,
-) -> list[_Candidate]:
+) -> list[Candidate]:
     """The best of what each mask allows, where it allows anything possible."""
-    if not masks:
-        return []
     # Always as many together, so that one graph, planned once, serves every round.
     together = max(1, min(potentials.graph.variables, PROBLEMS_AT_ONCE))
     field = Potentials(potentials.graph.planned(_repeated, together), potentials.tables)
-    candidates: list[_Candidate] = []
+    candidates: list[Candidate] = []
     for start in range(0, len(masks), together):
         some = masks[start : start + together]
         allowed = [mask for mask, _ in some]
@@ -192,7 +185,7 @@ def _solved(
         states = found.assignment.view(together, -1)
         score = potentials.score(states).squeeze(-1)
         candidates += [
-            _Candidate(-float(score[k]), number + start + k, states[k], mask, fixed)
+            (-float(score[k]), number + start + k, states[k], mask, fixed)
             for k, (mask, fixed) in enumerate(some)
             if float(found.score[k]) > -torch.inf
         ]

@@ -107,12 +107,6 @@ def _chosen(potentials: Potentials, first: Tensor, runs: list[Beliefs]) -> Belie
             shape = [-1, *[1] * axis, states, *[1] * (group.arity - axis - 1)]
             belief = belief * row.reshape(shape)
         factors.append(belief.reshape(len(group), *table.shape[1:]))
-    return Beliefs(
-        value,
-        single,
-        tuple(factors),
-        "lower bound",
-        sweeps=max(run.sweeps for run in runs),
-        residual=max(run.residual for run in runs),
-        converged=all(run.converged for run in runs),
-    )
+    sweeps, residual = (max(getattr(run, name) for run in runs) for name in ("sweeps", "residual"))
+    ending = sweeps, residual, all(run.converged for run in runs)
+    return Beliefs(value, single, tuple(factors), "lower bound", *ending)
