@@ -28,7 +28,7 @@ from mrflearn.features.recipes import Features
 from mrflearn.graph.evidence import restrict, with_masks
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.automatic import EXACT, LOOPY_IN_TRAINING, choose
+from mrflearn.inference.automatic import EXACT, LOOPY_IN_TRAINING, Automatic
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.chain import Chain
 from mrflearn.inference.decoding import best_list
@@ -184,7 +184,7 @@ def _chosen(graph: FactorGraph, method: Method) -> Answering:
         return LOOPY_IN_TRAINING
     if method == "trw":
         return TreeReweighted(tolerance=1e-5)
-    found, reason = choose(graph, otherwise=LOOPY_IN_TRAINING)
+    found, reason = Automatic(otherwise=LOOPY_IN_TRAINING).chosen(graph)
     if reason is not None and method == "exact":
         raise InferenceError(reason)
     return found

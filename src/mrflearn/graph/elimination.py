@@ -377,16 +377,16 @@ def find_replicas(graph: FactorGraph) -> list[Replicas]:
     states = graph.states.cpu().numpy()
     scopes = [group.scope.cpu().numpy() for group in graph.groups]
     owned = [_sorted_by(component[scope[:, 0]], graph.components) for scope in scopes]
-    alike: dict[tuple[bytes, ...], list[int]] = {}
+    by_form: dict[tuple[bytes, ...], list[int]] = {}
     for number, inside in enumerate(members):
         parts = (
             within[scope[own[number]]].tobytes() for scope, own in zip(scopes, owned, strict=True)
         )
         if len(inside):
-            alike.setdefault((states[inside].tobytes(), *parts), []).append(number)
+            by_form.setdefault((states[inside].tobytes(), *parts), []).append(number)
 
     found = []
-    for numbers in alike.values():
+    for numbers in by_form.values():
         rows = (scope[own[numbers[0]]] for scope, own in zip(scopes, owned, strict=True))
         structure = EliminationStructure(
             tuple(states[members[numbers[0]]].tolist()),

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.execution.resources import moved
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -70,10 +71,6 @@ class FactorGroup:
         """A group whose factors all read one and the same table."""
         scope = torch.as_tensor(scope, dtype=torch.int64)
         return cls(name, scope, torch.zeros(len(scope), dtype=torch.int64, device=scope.device))
-
-    def to(self, device: torch.device | str) -> FactorGroup:
-        """The same group on another device."""
-        return FactorGroup(self.name, self.scope.to(device), self.table.to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,12 +187,8 @@ class FactorGraph:
         """The same graph on another device."""
         if torch.device(device) == self.device:
             return self
-        return replace(
-            self,
-            states=self.states.to(device),
-            groups=tuple(group.to(device) for group in self.groups),
-            component=self.component.to(device),
-        )
+        states, groups, component = moved((self.states, self.groups, self.component), device)
+        return replace(self, states=states, groups=groups, component=component)
 
 
 def disjoint_union(graphs: Sequence[FactorGraph]) -> FactorGraph:
@@ -249,7 +242,7 @@ class Incidence:
 
 
 def incidence(graph: FactorGraph) -> Incidence:
-    """The tables of one graph; their size is that of the most crowded variable, times V."""
+    """The tables of one graph; their size is the largest degree times V."""
     variables = graph.variables
     scopes = [group.scope.cpu().numpy() for group in graph.groups]
     starts = np.cumsum([0, *(len(scope) for scope in scopes)])

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from mrflearn.errors import GraphError
+from mrflearn.execution.resources import moved
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
 
 
@@ -122,8 +123,7 @@ class Potentials:
 
     def to(self, device: torch.device | str) -> Potentials:
         """The same numbers on another device."""
-        tables = tuple(DenseTable(table.dense().to(device)) for table in self.tables)
-        return Potentials(self.graph.to(device), tables)
+        return Potentials(self.graph.to(device), moved(self.tables, device))
 
 
 def dense_potentials(
@@ -155,7 +155,7 @@ def dense_potentials(
 
 
 def batch(fields: Sequence[Potentials]) -> Potentials:
-    """One field whose components are the given fields; their tables are laid end to end."""
+    """One field whose components are the given fields; their tables are concatenated."""
     joined = disjoint_union([field.graph for field in fields])
     stacks = zip(*(field.tables for field in fields), strict=True)
     groups, tables = [], []

@@ -4,7 +4,7 @@ Chains go from infinite temperature, where all states are equally probable, to t
 at inverse temperature b the density is exp(b score) [Neal 2001].  They run in independent groups.
 Within a group chains of small weight are replaced by copies of heavy ones (an SMC sampler [Del
 Moral, Doucet, Jasra 2006]); every group's estimate of Z is unbiased, and how far the groups'
-estimates are apart tells the error.
+estimates are apart measures the error.
 
 A pilot run chooses the temperatures: the steps have equal variance of the log-weights, as many as
 the spread of the pilot's groups calls for.  A fresh run on these fixed temperatures is the answer.
@@ -167,7 +167,7 @@ class AnnealedImportance(Method):
         if bool(lost.any()):
             raise InferenceError(
                 f"component {int(lost.nonzero()[0])}: all {chains} chains ended in impossible "
-                "states. There may be no possible one; JunctionTree tells where the width allows."
+                "states. There may be no possible one; JunctionTree decides where the width allows."
             )
         found.warn()
         weights = torch.softmax(found.log_weights, dim=1)

@@ -22,26 +22,12 @@ LOOPY = BeliefPropagation(max_sweeps=2000, tolerance=1e-8, damping=0.5)
 LOOPY_IN_TRAINING = BeliefPropagation(max_sweeps=500, tolerance=1e-7, damping=0.2)
 
 
-def choose(
-    graph: FactorGraph,
-    exact: JunctionTree = EXACT,
-    otherwise: BeliefPropagation = LOOPY,
-) -> tuple[Choice, str | None]:
-    """The method that answers for a graph, and why it is not exact (None: it is).
-
-    Recursions along chains where every connected part is a path; else elimination within the memory
-    limit of `exact`; else messages.
-    """
-    chain = Chain()
-    if chain.refuses(graph) is None:
-        return chain, None
-    reason = exact.refuses(graph)
-    return (exact, None) if reason is None else (otherwise, reason)
-
-
 @dataclass(frozen=True)
 class Automatic:
-    """Answers by the method that `choose` names for the graph."""
+    """Recursions along chains where every connected part is a path; else `exact`, else messages.
+
+    `exact` is elimination within its limit on memory, `otherwise` belief propagation.
+    """
 
     exact: JunctionTree = EXACT
     otherwise: BeliefPropagation = LOOPY
@@ -56,7 +42,11 @@ class Automatic:
 
     def chosen(self, graph: FactorGraph) -> tuple[Choice, str | None]:
         """The method that answers for this graph, and why it is not exact (None: it is)."""
-        return choose(graph, self.exact, self.otherwise)
+        chain = Chain()
+        if chain.refuses(graph) is None:
+            return chain, None
+        reason = self.exact.refuses(graph)
+        return (self.exact, None) if reason is None else (self.otherwise, reason)
 
     def __call__(self, potentials: Potentials, warm: Tensor | None = None) -> Beliefs:
         return self.chosen(potentials.graph)[0](potentials, warm)

@@ -43,8 +43,8 @@ class Pieces:
         numbers, starts = np.unique(stack[by_stack], return_index=True)
         parts = []
         for number, places in zip(numbers.tolist(), np.split(by_stack, starts[1:]), strict=True):
-            whole = np.array_equal(row[places], np.arange(sizes[number]))
-            rows = None if whole else torch.as_tensor(row[places], device=device)
+            every = np.array_equal(row[places], np.arange(sizes[number]))
+            rows = None if every else torch.as_tensor(row[places], device=device)
             parts.append((number, rows))
         order = np.argsort(by_stack, kind="stable")
         sorted_ = np.array_equal(order, np.arange(len(order)))
@@ -172,19 +172,19 @@ def make_schedule(
 ) -> Schedule:
     """Batches of cliques, children before parents."""
     forms: dict[PackForm, int] = {}
-    alike: dict[_Kind, list[Integers]] = {}
+    by_kind: dict[_Kind, list[Integers]] = {}
     total = 0
     for plan, replicas in parts:
         for kind, columns in _cliques(plan, replicas, total, forms):
-            alike.setdefault(kind, []).append(columns)
+            by_kind.setdefault(kind, []).append(columns)
         total += len(plan.steps) * len(replicas.components)
     up, down = np.full((2, total, 2), -1)  # the stack and the row of the message of each clique
     drafts: list[tuple[_Kind, Integers, list[tuple[int, int, Axes]], int]] = []
     packs: list[list[Integers]] = [[] for _ in forms]
     lengths, members = [0] * len(forms), [len(form.members) for form in forms]
     sizes_down: list[int] = []
-    for kind in sorted(alike, key=lambda kind: kind.height):
-        joined, arity = np.concatenate(alike[kind], axis=1), len(kind.sizes)
+    for kind in sorted(by_kind, key=lambda kind: kind.height):
+        joined, arity = np.concatenate(by_kind[kind], axis=1), len(kind.sizes)
         order = np.arange(joined.shape[1])
         if kind.children:  # one input at least then comes in order
             order = np.lexsort(up[joined[2 + arity]].T[::-1])
@@ -268,9 +268,9 @@ def _cliques(
         yield kind, np.stack([numbers[0], component, *own, *numbers[1:], *members])
 
 
-def _within(axes: Axes, whole: Axes) -> Axes:
+def _within(axes: Axes, clique: Axes) -> Axes:
     """The places of some axes among all."""
-    return tuple(whole.index(axis) for axis in axes)
+    return tuple(clique.index(axis) for axis in axes)
 
 
 def make_schedules(graph: FactorGraph, memory_limit: int) -> list[Schedule]:

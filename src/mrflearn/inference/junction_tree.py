@@ -1,8 +1,8 @@
 """Exact inference by elimination in a junction tree, planned once and evaluated in batches.
 
 To the root and back [Lauritzen and Spiegelhalter 1988]; on the way back a message is what its
-clique knows divided by what it was told [Jensen, Lauritzen and Olesen 1990].  The tables of cliques
-are never kept, only messages are.
+clique knows divided by the message it received [Jensen, Lauritzen and Olesen 1990].  The tables
+of cliques are never kept, only messages are.
 
 Cliques are worked on in batches (`clique_batches`).  One that is too large for the processor's
 cache is a batch of its own, whose table is formed block by block.

@@ -197,7 +197,7 @@ class Field:
         return total.view(self.bias.shape)
 
     def inboxes(self, messages: Float[Tensor, " m"]) -> list[list[Float[Tensor, "s f"]]]:
-        """What each variable tells each factor, for every sender and axis.
+        """What each variable sends to each factor, for every sender and axis.
 
         The variable's total without that factor's own message.  -inf minus -inf is -inf: a state
         that one factor rules out is out for all of them.
@@ -326,8 +326,8 @@ def soft_sweep(field: Field) -> Sweep:
 
     def decode(messages: Float[Tensor, " q"]) -> Float[Tensor, " m"]:
         blocks = [b for axes in split(messages, shapes) for b in axes]
-        whole = (torch.cat([b.new_zeros(1, b.shape[1]), b]) for b in blocks)
-        return torch.cat([messages.new_empty(0), *(normalise(b).reshape(-1) for b in whole)])
+        full_blocks = (torch.cat([b.new_zeros(1, b.shape[1]), b]) for b in blocks)
+        return torch.cat([messages.new_empty(0), *(normalise(b).reshape(-1) for b in full_blocks)])
 
     return Sweep(shapes, encode, update, decode)
 

@@ -336,7 +336,7 @@ def feasible_states(
         raise InferenceError(
             f"component {lost}: no state of positive probability was found by {chains} chains in "
             f"{SEARCHES * SEARCH_SWEEPS} sweeps each. There may be none, or few: an exact method "
-            "(JunctionTree) tells; more chains search better."
+            "(JunctionTree) decides; more chains search better."
         )
     return states
 
@@ -523,5 +523,5 @@ def _worth(run: GibbsRun) -> str:
     """What the draws are worth, judged by their scores, where chains are long enough to tell."""
     if len(run.scores) < LEAST_DRAWS:
         return ""
-    alike, worth = split_r_hat(run.scores).max(), effective_draws(run.scores).min()
-    return f", R-hat {float(alike):.3f}, worth {float(worth):,.0f} independent draws"
+    agreement, worth = split_r_hat(run.scores).max(), effective_draws(run.scores).min()
+    return f", R-hat {float(agreement):.3f}, worth {float(worth):,.0f} independent draws"

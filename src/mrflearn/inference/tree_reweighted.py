@@ -56,12 +56,6 @@ class SpanningEdges:
         chosen[real[cheapest[entered]]] = True
         return chosen
 
-    def pieces(self) -> Int[np.ndarray, " v"]:
-        """The connected piece of every variable, by real edges."""
-        low, high = self.ends[self.real].T
-        links = sparse_graph(np.ones(len(low)), low, high, self.variables)
-        return np.asarray(connected_components(links, directed=False)[1])
-
 
 def even_appearance(edges: SpanningEdges) -> Float[np.ndarray, " e"]:
     """How often each edge appears in an even mixture of spanning forests; never 0.
@@ -98,7 +92,9 @@ def complaint(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | No
     if outside.any():
         edge = int(np.nonzero(outside)[0][0])
         return f"edge weight {edge} is {weight[edge]:g}; each must be above 0 and at most 1."
-    piece = edges.pieces()
+    low, high = edges.ends[edges.real].T
+    links = sparse_graph(np.ones(len(low)), low, high, edges.variables)
+    _, piece = connected_components(links, directed=False)
     load = np.bincount(piece[edges.ends[edges.real, 0]], weight[edges.real], piece.max() + 1)
     room = np.bincount(piece) - 1
     if (load > room + TOLERANCE).any():
@@ -109,10 +105,10 @@ def complaint(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | No
         )
     if edges.variables * int(edges.real.sum()) > CHECKED_SIZE:
         return None
-    return _crowded(edges, weight)
+    return _overweight(edges, weight)
 
 
-def _crowded(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | None:
+def _overweight(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | None:
     """A set of variables with more weight inside than a forest can have, in words, or None.
 
     [Padberg and Wolsey 1983]: choosing an edge earns its weight and needs both ends, which cost 1

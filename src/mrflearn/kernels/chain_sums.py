@@ -120,15 +120,6 @@ class Steps:
         return values.new_zeros(len(self.lengths)).index_add(0, self.sequence, values)
 
 
-def scores_along(
-    table: Float[Tensor, "*q s s"], before: Int[Tensor, " q"], after: Int[Tensor, " q"]
-) -> Float[Tensor, " q"]:
-    """The score of moving from one given state to another, row by row."""
-    if table.ndim == 2:
-        return table[before, after]
-    return table[torch.arange(len(table), device=table.device), before, after]
-
-
 def row_scores(
     unary: Float[Tensor, "r s"],
     table: Float[Tensor, "*q s s"],
@@ -137,7 +128,9 @@ def row_scores(
 ) -> Float[Tensor, " r"]:
     """The score of each row's state on a path, and of the step into it."""
     own = unary.gather(1, path[:, None]).squeeze(1)
-    own[steps.starting :] += scores_along(table, path[steps.previous], path[steps.starting :])
+    ends = path[steps.previous], path[steps.starting :]
+    row = () if table.ndim == 2 else (torch.arange(len(table), device=table.device),)
+    own[steps.starting :] += table[(*row, *ends)]
     return own
 
 

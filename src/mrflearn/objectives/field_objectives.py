@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from mrflearn.errors import InferenceError, SettingsError, TrainingError
 from mrflearn.execution.resources import Threads
-from mrflearn.inference.automatic import LOOPY_IN_TRAINING, choose
+from mrflearn.inference.automatic import LOOPY_IN_TRAINING, Automatic
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import ChainBatch, LogLinearField
@@ -88,7 +88,7 @@ def field_objective(
     if not isinstance(principle.pieces, str):
         batch = split_batch(batch, named_pieces(batch, principle.pieces))
     if principle.estimator == "ml" or not isinstance(principle.pieces, str):
-        inference, reason = choose(batch.graph)
+        inference, reason = Automatic().chosen(batch.graph)
         if reason is not None and principle.estimator == "ml":
             raise InferenceError(reason)
         if reason is not None:
