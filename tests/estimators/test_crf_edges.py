@@ -158,7 +158,7 @@ def test_two_kinds_of_triples_do_not_go_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", [1, 2])
 def test_chains_stored_at_first_are_read(order: int, tmp_path: Path) -> None:
     """Attributes of edges among all others, pairs of labels and triples in one vector."""
-    from mrflearn.estimators.crf_weights import packed
+    from mrflearn.estimators.crf_training import packed
     from mrflearn.features.index import MARK
     from mrflearn.models.storage import StoredModel, write_model
 

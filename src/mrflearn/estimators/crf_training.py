@@ -1,4 +1,4 @@
-"""How CRFs are trained: settings, choice of estimator, validation.
+"""What all CRFs share: settings, training, storage, choice of an estimator.
 
 The rules follow measured trade-offs (docs/start/crf-estimators.md): exact likelihood is best where
 graphs have no loops, and quick unless every transition has a large table of its own; pieces come
@@ -19,12 +19,12 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from mrflearn.errors import SettingsError
-from mrflearn.estimators import crf_weights
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads, count_cores
-from mrflearn.features.features import CompiledFeatures
+from mrflearn.features.features import CompiledFeatures, Numbering
+from mrflearn.features.index import BIAS, FactorTemplate, cells_of
 from mrflearn.features.recipes import Features, Recipe
 from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
@@ -36,7 +36,7 @@ from mrflearn.models.loglinear import (
     FieldPlans,
     LogLinearField,
 )
-from mrflearn.models.storage import record
+from mrflearn.models.storage import record, texts
 from mrflearn.objectives.base import Layout, Objective, Reparametrised, Sum
 from mrflearn.objectives.chain_likelihood import (
     NUMBERS_IN_BLOCK,
@@ -295,7 +295,7 @@ class LogLinearLabeller(Estimator):
         return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
 
     def _learned_parts(self) -> Parts:
-        learned, tensors = crf_weights.stored(self._fitted())
+        learned, tensors = stored(self._fitted())
         recipe: Recipe | None = getattr(self, "recipe_", None)
         if recipe is not None and self.features is not None:
             recipe = replace(recipe, function=Recipe.made_by(self.features).function)
@@ -303,7 +303,7 @@ class LogLinearLabeller(Estimator):
         return {**learned, **self._training_parts(), **self._state()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_ = crf_weights.restored(learned, tensors)
+        self.model_ = restored(learned, tensors)
         if learned.get("recipe") is not None:
             self.features = self.recipe_ = record(Recipe, learned["recipe"])
         self._restore_training(self.model_, learned, get_args(Criterion))
@@ -375,6 +375,115 @@ def estimate_memory(model: LogLinearField, batch: ChainBatch, memories: int, cor
         f"{len(features):,} sequences, {features.tokens:,} tokens, {labels} labels, "
         f"{weights:,} weights; training takes about {total / 2**20:,.0f} MB."
     )
+
+
+# Fields on disk and back: names as bytes, pairs and weights as numbers.
+
+
+def stored(model: LogLinearField) -> Parts:
+    """The plain values and the tensors to write; names that templates share are stored once."""
+    tensors = {}
+    templates, owners = [], list[Numbering]()
+    for k, (own, weights, dense) in enumerate(
+        zip(model.templates, model.weights, model.dense, strict=True)
+    ):
+        place = next((i for i, names in enumerate(owners) if names is own.names), len(owners))
+        if place == len(owners):
+            owners.append(own.names)
+            tensors[f"names{place}"], tensors[f"ends{place}"] = packed(own.names)
+        templates.append(
+            {
+                "name": own.name,
+                "shape": list(own.shape),
+                "names": place,
+                "columns": list(own.columns),
+            }
+        )
+        tensors |= {
+            f"attribute{k}": own.attribute.int(),
+            f"cell{k}": own.cell.int(),
+            f"weights{k}": weights,
+            f"dense{k}": dense,
+        }
+    return {"templates": templates}, tensors
+
+
+def restored(learned: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LogLinearField:
+    """The field that `stored` was given; templates lie on the host."""
+    if "attribute_names" in tensors:
+        learned, tensors = _of_chain(learned, tensors)
+    known: dict[int, Numbering] = {}
+    templates, weights, dense = [], [], []
+    for k, entry in enumerate(learned["templates"]):
+        place = entry["names"]
+        if place not in known:
+            names = unpacked(tensors[f"names{place}"], tensors[f"ends{place}"])
+            known[place] = Numbering(names, closed=True)
+        pairs = (tensors[f"{part}{k}"].cpu().long() for part in ("attribute", "cell"))
+        columns = texts(entry, "columns")
+        own = FactorTemplate(entry["name"], tuple(entry["shape"]), known[place], columns, *pairs)
+        templates.append(own)
+        weights.append(tensors[f"weights{k}"])
+        dense.append(tensors[f"dense{k}"])
+        _check(own, weights[-1].shape, dense[-1].shape)
+    return LogLinearField(FieldPlans(tuple(templates)), tuple(weights), tuple(dense))
+
+
+def _of_chain(learned: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Parts:
+    """A linear chain as it was stored at first, with attributes of edges among all others."""
+    size, host = len(learned["labels"]), {name: own.cpu().long() for name, own in tensors.items()}
+    pairs, edges = torch.stack([host["source"], host["target"]], dim=1), host["edges"]
+    names = unpacked(tensors["attribute_names"], tensors["attribute_ends"])
+    used, number = edges[:, 0].unique(return_inverse=True)
+    moves, triples = tensors["transition"], host.get("triples", edges[:0])
+    known = [names, [BIAS, *(names[k] for k in used.tolist())], [BIAS]]
+    attribute = [host["attribute"], torch.cat([torch.zeros_like(pairs[:, 0]), 1 + number])]
+    cell = [host["label"], cells_of(torch.cat([pairs, edges[:, 1:]]), (size, size))]
+    weights = [tensors["state"], torch.cat([moves[: len(pairs)], tensors["edge"]])]
+    if "triples" in host:
+        attribute.append(torch.zeros_like(triples[:, 0]))
+        cell.append(cells_of(triples, (size,) * 3))
+        weights.append(moves[len(pairs) :])
+    templates, found = [], dict[str, Tensor]()
+    for k, kind in enumerate(("state", "transition", "triple")[: len(weights)]):
+        columns = list(learned["columns"]) if k == 0 else []
+        templates.append({"name": kind, "shape": [size] * (k + 1), "names": k, "columns": columns})
+        found[f"names{k}"], found[f"ends{k}"] = packed(known[k])
+        found |= {f"attribute{k}": attribute[k], f"cell{k}": cell[k], f"weights{k}": weights[k]}
+        found[f"dense{k}"] = tensors["dense"] if k == 0 else moves.new_zeros(0, size ** (k + 1))
+    return {"templates": templates}, found
+
+
+def _check(own: FactorTemplate, weights: tuple[int, ...], dense: tuple[int, ...]) -> None:
+    sound = (
+        len(own.attribute) == len(own.cell)
+        and weights == (len(own),)
+        and dense == (len(own.columns), own.cells)
+        and bool((own.attribute < len(own.names)).all())
+        and bool((own.cell < own.cells).all())
+    )
+    if not sound:
+        raise DataError("weights and names do not match")
+
+
+def packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
+    """Names end to end as bytes, and where each ends."""
+    encoded = [name.encode("utf-8", "surrogatepass") for name in names]
+    ends = torch.tensor([len(name) for name in encoded], dtype=torch.int64).cumsum(0)
+    joined = bytearray(b"".join(encoded))
+    text = torch.frombuffer(joined, dtype=torch.uint8) if joined else torch.zeros(0).byte()
+    return text, ends
+
+
+def unpacked(text: Tensor, ends: Tensor) -> list[str]:
+    """The names that were `packed`."""
+    if text.ndim != 1 or ends.ndim != 1:
+        raise DataError("names are not stored as bytes")
+    joined, begin, names = text.cpu().numpy().tobytes(), 0, []
+    for end in ends.tolist():
+        names.append(joined[begin:end].decode("utf-8", "surrogatepass"))
+        begin = end
+    return names
 
 
 # Which estimator suits a CRF, and why: what `estimator="auto"` does.
