@@ -12,8 +12,7 @@ from rows import Point
 from tasks import Example, Parts, Task
 
 from mrflearn.estimators.crf import CRF
-from mrflearn.estimators.factorial_crf import FactorialCRF
-from mrflearn.estimators.skip_chain_crf import SkipChainCRF
+from mrflearn.estimators.layered_crf import FactorialCRF, SkipChainCRF
 from mrflearn.evaluation.chunks import ChunkReport, paired
 from mrflearn.evaluation.layers import layers_report
 from mrflearn.io.spans import split_tag

@@ -9,18 +9,17 @@ from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
     from mrflearn.estimators.composite import CompositeLanguageModel
+    from mrflearn.estimators.constraints import Constraints
     from mrflearn.estimators.crf import CRF
-    from mrflearn.estimators.crf_answers import Constraints
-    from mrflearn.estimators.factorial_crf import FactorialCRF
     from mrflearn.estimators.field import MarkovField
     from mrflearn.estimators.graph_crf import GraphCRF
     from mrflearn.estimators.hmm_tagger import HMMTagger
     from mrflearn.estimators.language_model import LanguageModel
+    from mrflearn.estimators.layered_crf import FactorialCRF, SkipChainCRF
     from mrflearn.estimators.loading import load
     from mrflearn.estimators.ngram import NgramLanguageModel
     from mrflearn.estimators.pcfg import PCFG
     from mrflearn.estimators.potts import PottsField
-    from mrflearn.estimators.skip_chain_crf import SkipChainCRF
     from mrflearn.estimators.structure import FieldStructure
     from mrflearn.estimators.tagger import JointTagger
     from mrflearn.estimators.word_vectors import WordVectors

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from mrflearn.errors import DataError, InferenceError
+from mrflearn.estimators.constraints import Constraints
 from mrflearn.estimators.crf_answers import (
-    Constraints,
     at_temperature,
     best_labels,
     marginal_arrays,

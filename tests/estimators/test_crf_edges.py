@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
 from mrflearn import CRF, Constraints, edge, load
 from mrflearn.errors import DataError
@@ -152,3 +153,35 @@ def test_two_kinds_of_triples_do_not_go_together(tmp_path: Path) -> None:
     file.write_text("triple\ta\tb\ta\t1.0\nedge\tw\ta\tb\t1.0\n")
     with pytest.raises(DataError, match="either"):
         CRF.from_dump(file)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_chains_stored_at_first_are_read(order: int, tmp_path: Path) -> None:
+    """Attributes of edges among all others, pairs of labels and triples in one vector."""
+    from mrflearn.estimators.crf_training import packed
+    from mrflearn.features.index import MARK
+    from mrflearn.models.storage import StoredModel, write_model
+
+    names, ends = packed(["x", MARK + "e", "y"])
+    edges = [[1, 0, 1]] if order == 1 else []
+    tensors = {
+        "attribute": torch.tensor([0, 2]), "label": torch.tensor([1, 0]),
+        "source": torch.tensor([0, 1]), "target": torch.tensor([1, 1]),
+        "edges": torch.tensor(edges).reshape(-1, 3), "edge": torch.tensor([7.0] * len(edges)),
+        "attribute_names": names, "attribute_ends": ends, "state": torch.tensor([1.0, 2.0]),
+        "transition": torch.tensor([3.0, 4.0, 5.0][: order + 1]), "dense": torch.tensor([[6.0, 0]]),
+    }  # fmt: skip
+    if order == 2:
+        tensors["triples"] = torch.tensor([[0, 1, 1]])
+    learned = {"labels": ["A", "B"], "columns": ["d"], "temperature": 1.5, "recipe": None}
+    stored = StoredModel(
+        "CRF", {"order": order}, tensors, learned | {"outcome": None, "choice": None}
+    )
+    write_model(tmp_path / "model", stored)
+    crf = CRF.load(tmp_path / "model")
+    assert crf.classes_ == ["A", "B"]
+    assert crf.temperature_ == 1.5
+    assert crf.state_features_ == {("x", "B"): 1, ("y", "A"): 2, ("d", "A"): 6}
+    triple = {("A", "B", "B"): 5.0} if order == 2 else {}
+    assert crf.transition_features_ == {("A", "B"): 3, ("B", "B"): 4} | triple
+    assert crf.edge_features_ == ({("e", "A", "B"): 7.0} if order == 1 else {})

@@ -162,7 +162,7 @@ def test_chunks_are_found_as_well_as_by_crfsuite(
     pycrfsuite = pytest.importorskip("pycrfsuite")
     from mrflearn import word_features
     from mrflearn.evaluation import chunk_report
-    from mrflearn.io.columns import read_columns
+    from mrflearn.io import read_columns
 
     def read(name: str, count: int) -> tuple[list[Any], list[Any]]:
         sentences = list(read_columns(data_folder / "conll2000" / name))[:count]

@@ -140,7 +140,7 @@ def test_wide_graphs_are_answered_approximately_and_say_so(fitted: GraphCRF) -> 
 
 def _exactly(fitted: GraphCRF) -> GraphCRF:
     copy = GraphCRF(inference="exact")
-    copy.model_, copy.labels_, copy.mirrored_ = fitted.model_, fitted.labels_, fitted.mirrored_
+    copy.model_, copy.names_, copy.mirrored_ = fitted.model_, fitted.names_, fitted.mirrored_
     return copy
 
 

@@ -15,8 +15,8 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import RandomizedSearchCV
 
 import mrflearn as sklearn_crfsuite
+import mrflearn.evaluation as metrics
 from mrflearn.errors import DataError, NotFittedError, StorageError
-from mrflearn.evaluation import metrics
 from support.tagged_items import random_data
 
 Sentence = list[tuple[str, str, str]]

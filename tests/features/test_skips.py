@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.skip_chain_crf import (
+from mrflearn.estimators.layered_crf import (
     SKIP_RULES,
     apply_rule,
     same_capitalised_word,

@@ -40,9 +40,14 @@ TRAINED: dict[str, dict[str, type]] = {
     "composite": {"composite": mrflearn.CompositeLanguageModel},
 }
 EXCLUDED = {
+    "calibration_max_trials": "without effect",
     "callbacks": "they are functions",
     "coupled": "pairs of layers, counted in Python",
+    "keep_tempfiles": "without effect",
+    "linesearch": "without effect",
+    "max_linesearch": "without effect",
     "model_filename": "it is --output",
+    "trainer_cls": "it is refused",
     "tags": "files to learn from have tags",
     "warm_start": "a command has no earlier fit",
     "word": "the words come with the file",

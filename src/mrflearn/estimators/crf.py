@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -15,16 +16,15 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_weights
-from mrflearn.estimators.base import Choice, Parts
-from mrflearn.estimators.chain_questions import ChainQuestions
+from mrflearn.estimators.base import Choice
+from mrflearn.estimators.crf_answers import ChainAnswers, best_labels
 from mrflearn.estimators.crf_training import (
     Wanted,
     choose_for_chains,
     estimate_memory,
-    held_out_score,
 )
 from mrflearn.estimators.crfsuite import Tagger, TrainingLog
-from mrflearn.estimators.labelling import HeldOut, pair_of
+from mrflearn.estimators.labelling import HeldOut, accuracy, chunk_f1, pair_of
 from mrflearn.execution.resources import choose_device, choose_dtype, count_cores
 from mrflearn.features.features import (
     UNKNOWN,
@@ -37,14 +37,14 @@ from mrflearn.features.features import (
     warn_of_single_label,
 )
 from mrflearn.features.index import FactorTemplate, chain_templates, merged
-from mrflearn.features.recipes import Features
 from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite_model
 from mrflearn.io.files import PathLike
+from mrflearn.io.spans import are_chunk_tags
 from mrflearn.models.loglinear import ChainBatch, LogLinearField
-from mrflearn.models.storage import check_target, figure
+from mrflearn.models.storage import check_target, figure, texts
 from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.outcome import Callback, EarlyStopping
+from mrflearn.training.outcome import EarlyStopping
 
 # What users hand to a chain CRF, as features and labels by number.
 
@@ -77,13 +77,11 @@ def _split(sequences: Iterable[Any], labels: list[Any]) -> Iterator[Any]:
 # `CRF`: a linear-chain conditional random field; takes the place of `sklearn_crfsuite.CRF`.
 
 
-# Options of sklearn_crfsuite.CRF that have no effect here: the line search is always More and
-# Thuente's, and there are no temporary files.
-WITHOUT_EFFECT = ("linesearch", "max_linesearch", "calibration_max_trials", "keep_tempfiles")
 ClassWeight = Mapping[str, float] | Literal["balanced"] | None
 
 
-class CRF(ChainQuestions):
+@dataclass(kw_only=True, eq=False, repr=False)
+class CRF(ChainAnswers):
     """A linear-chain conditional random field, by default trained by exact maximum likelihood.
 
     Takes the place of `sklearn_crfsuite.CRF`: arguments that CRFsuite has too have its names,
@@ -171,9 +169,9 @@ class CRF(ChainQuestions):
     model_filename
         A directory that `fit` saves the model to.  Before `fit`, the model that is there answers;
         it may also be a file that CRFsuite wrote.
-    **crfsuite_options
-        `linesearch`, `max_linesearch`, `calibration_max_trials` and `keep_tempfiles` are accepted
-        as of `sklearn_crfsuite.CRF`, have no effect, and are no parameters of the estimator.
+    linesearch, max_linesearch, calibration_max_trials, keep_tempfiles, trainer_cls
+        Settings of `sklearn_crfsuite.CRF` without effect here: the line search is always More and
+        Thuente's, there are no temporary files, and a trainer of one's own is refused.
 
     Attributes
     ----------
@@ -191,82 +189,31 @@ class CRF(ChainQuestions):
 
     """
 
-    def __init__(
-        self,
-        algorithm: str = "lbfgs",
-        *,
-        min_freq: float = 0.0,
-        all_possible_states: bool = False,
-        all_possible_transitions: bool = False,
-        c1: float = 0.0,
-        c2: float = 1.0,
-        max_iterations: int | None = None,
-        num_memories: int = 6,
-        epsilon: float = 1e-5,
-        period: int = 10,
-        delta: float = 1e-5,
-        calibration_eta: float = 0.1,
-        calibration_rate: float = 2.0,
-        calibration_samples: int = 1000,
-        calibration_candidates: int = 10,
-        pa_type: int = 1,
-        c: float = 1.0,
-        error_sensitive: bool = True,
-        averaging: bool = True,
-        variance: float = 1.0,
-        gamma: float = 1.0,
-        estimator: Wanted = "ml",
-        order: int = 1,
-        features: Features | None = None,
-        class_weight: ClassWeight = None,
-        batch_size: int = 32,
-        patience: int = 20,
-        warm_start: bool = False,
-        callbacks: Sequence[Callback | EarlyStopping] = (),
-        dtype: str = "float32",
-        device: str = "cpu",
-        n_jobs: int | None = None,
-        random_state: int = 0,
-        verbose: bool = False,
-        model_filename: str | os.PathLike[str] | None = None,
-        **crfsuite_options: Any,
-    ) -> None:
-        _check_options(crfsuite_options)
-        self.algorithm = algorithm
-        self.min_freq = min_freq
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.c1 = c1
-        self.c2 = c2
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.calibration_eta = calibration_eta
-        self.calibration_rate = calibration_rate
-        self.calibration_samples = calibration_samples
-        self.calibration_candidates = calibration_candidates
-        self.pa_type = pa_type
-        self.c = c
-        self.error_sensitive = error_sensitive
-        self.averaging = averaging
-        self.variance = variance
-        self.gamma = gamma
-        self.estimator = estimator
-        self.order = order
-        self.features = features
-        self.class_weight = class_weight
-        self.batch_size = batch_size
-        self.patience = patience
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.dtype = dtype
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.model_filename = model_filename
+    algorithm: str = field(default="lbfgs", kw_only=False)
+    all_possible_states: bool = False
+    all_possible_transitions: bool = False
+    calibration_eta: float = 0.1
+    calibration_rate: float = 2.0
+    calibration_samples: int = 1000
+    calibration_candidates: int = 10
+    pa_type: int = 1
+    c: float = 1.0
+    error_sensitive: bool = True
+    averaging: bool = True
+    variance: float = 1.0
+    gamma: float = 1.0
+    estimator: Wanted = "ml"
+    order: int = 1
+    class_weight: ClassWeight = None
+    patience: int = 20
+    warm_start: bool = False
+    device: str = "cpu"
+    model_filename: str | os.PathLike[str] | None = None
+    linesearch: str | None = None
+    max_linesearch: int | None = None
+    calibration_max_trials: int | None = None
+    keep_tempfiles: bool = False
+    trainer_cls: type | None = None
 
     def fit(
         self,
@@ -364,20 +311,18 @@ class CRF(ChainQuestions):
         batch = ChainBatch.of(templates, features, labels, self._weights(features, labels, None))
         return self._train(start, batch, labels.names, pull=earlier is not None)
 
-    def _learned_parts(self) -> Parts:
-        learned, tensors = crf_weights.stored_chain(self._fitted(), self.classes_)
-        learned["temperature"] = getattr(self, "temperature_", 1.0)
-        return {**learned, **self._recipe_parts(), **self._training_parts()}, tensors
+    def _state(self) -> dict[str, Any]:
+        return {"labels": list(self.labels_), "temperature": self.temperature_}
 
-    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_, self.labels_ = crf_weights.restored_chain(learned, tensors)
-        self.temperature_ = figure(learned["temperature"])
-        self._restore_recipe(learned)
-        self._restore_training(self.model_, learned, get_args(Criterion))
+    def _restore_inputs(self, state: dict[str, Any]) -> None:
+        self.labels_ = Numbering(texts(state, "labels"), closed=True)
+        self.temperature_ = figure(state["temperature"])
+        if len(self.labels_) != self.model_.templates[0].cells:
+            raise DataError("weights and labels do not match")
 
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
-        del own["model_filename"]
+        del own["model_filename"], own["trainer_cls"]
         if isinstance(self.class_weight, Mapping):
             own["class_weight"] = dict(self.class_weight)
         return own
@@ -448,6 +393,8 @@ class CRF(ChainQuestions):
         self, start: LogLinearField, batch: ChainBatch, labels: Numbering, **how: Any
     ) -> Self:
         self._check_algorithm(self.estimator)
+        if self.trainer_cls is not None:
+            raise SettingsError("trainer_cls: training is mrflearn's own. See `callbacks`.")
         if self.model_filename is not None:
             check_target(self.model_filename, overwrite=True)
         memories = self.num_memories if self.algorithm == "lbfgs" else 0
@@ -489,17 +436,6 @@ class CRF(ChainQuestions):
         return choose_for_chains(start.plans, tokens, algorithm=self.algorithm, device=device)
 
 
-def _check_options(given: Mapping[str, Any]) -> None:
-    """Accepts the options of CRFsuite that have no effect here."""
-    for name, value in given.items():
-        if name == "trainer_cls" and value is not None:
-            raise SettingsError(
-                "trainer_cls has no place here: training is mrflearn's own. See `callbacks`."
-            )
-        if name not in (*WITHOUT_EFFECT, "trainer_cls"):
-            raise TypeError(f"CRF.__init__() got an unexpected keyword argument '{name}'")
-
-
 def _held_out(
     X_dev: Iterable[Any] | None, y_dev: Iterable[Any] | None, validation: HeldOut | None
 ) -> HeldOut | None:
@@ -510,3 +446,29 @@ def _held_out(
     if validation is not None:
         raise SettingsError("validation=(X, y) and X_dev, y_dev are the same: give one of them.")
     return X_dev, y_dev
+
+
+def held_out_score(
+    X: Iterable[Any],
+    y: Iterable[Sequence[str]],
+    template: FactorTemplate,
+    names: Collection[str],
+) -> Callable[[LogLinearField], float]:
+    """The score of a model, between 0 and 1: F1 over chunks where labels are such, else accuracy.
+
+    The sequences are compiled once.
+    """
+    features = compile_features(X, template.names, template.columns)
+    gold, labels = [list(own) for own in y], list(names)
+    if [len(own) for own in gold] != features.lengths.tolist():
+        raise DataError(
+            "X and y of the validation set differ in their sequences' number or lengths."
+        )
+    rated = chunk_f1 if are_chunk_tags(labels) else accuracy
+
+    @torch.no_grad()
+    def score(model: LogLinearField) -> float:
+        parts = model.parts(features)
+        return rated(gold, [own for k in parts for own in best_labels(model.chains(k), labels)])
+
+    return score

@@ -1,88 +1,415 @@
-"""What a chain CRF answers: labels, n-best, marginals, spans, samples, under constraints."""
+"""What a fitted chain CRF answers: labels, n-best, marginals, spans, samples, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, islice, repeat
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, compress, islice
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64, Shaped
+from jaxtyping import Float, Int64
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from mrflearn.errors import DataError, InferenceError, SettingsError, TrainingError
-from mrflearn.execution.resources import moved
-from mrflearn.features.features import CompiledLabels
-from mrflearn.inference.spans import (
-    ChunkReading,
-    TransitionMask,
-    allowed_moves,
-    allowed_states,
-    chunks_of,
-    forbidden_moves,
-    legal_chunks,
-    span_probabilities,
+from mrflearn.errors import DataError, NotFittedError, TrainingError
+from mrflearn.estimators import crf_weights as weights
+from mrflearn.estimators.constraints import Constraints, Given
+from mrflearn.estimators.crf_training import LogLinearLabeller
+from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
+from mrflearn.execution.resources import moved, one_thread
+from mrflearn.features.features import (
+    UNKNOWN,
+    CompiledFeatures,
+    Numbering,
+    compile_features,
+    compile_labels,
 )
-from mrflearn.io.spans import Scheme
+from mrflearn.features.index import FactorTemplate
+from mrflearn.inference.spans import ChunkReading, chunks_of, span_probabilities
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_sums import Steps, row_scores
-from mrflearn.models.loglinear import ChainPotentials
+from mrflearn.models.loglinear import ChainPotentials, LogLinearField
 
-# What a chain CRF says of sequences, as plain lists: labels, probabilities, n best, samples.
+T = TypeVar("T")
+SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
+COLDEST, HOTTEST = 0.01, 100.0  # temperatures
 
 
-Labels = Sequence[str]
+class ScoredSpan(NamedTuple):
+    """What lies from `start` up to, but not at, `end`, and the probability that it is a chunk."""
+
+    start: int
+    end: int
+    label: str
+    probability: float
 
 
-def best_labels(chains: ChainPotentials, labels: Labels) -> list[list[str]]:
+@dataclass(kw_only=True, eq=False, repr=False)
+class ChainAnswers(LogLinearLabeller):
+    """What every fitted chain CRF can be asked; `model_` holds what it has learned.
+
+    X is a list of sequences or a generator of them, each a list of items as `fit` takes them (with
+    `features`, what those are made of), or what `compile_features` made of them; attributes never
+    seen in training count for nothing.
+    """
+
+    labels_: Numbering = field(init=False)
+    temperature_: float = field(init=False)
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels, in the order of their first appearance; None before `fit`."""
+        return self._learned(lambda _: list(self.labels_))
+
+    @property
+    def attributes_(self) -> list[str]:
+        """The attributes that have weights, dense columns last; those of transitions not here."""
+        return self._learned(lambda model: weights.attributes(model))
+
+    @property
+    def num_attributes_(self) -> int:
+        """How many attributes have weights, those of transitions not counted."""
+        return self._learned(lambda model: len(weights.attributes(model)))
+
+    @property
+    def size_(self) -> int:
+        """How many bytes the weights take."""
+        return self._learned(lambda own: sum(part.nbytes for part in own.parameters().values()))
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float]:
+        """{(attribute, label): weight} of all weights that are not 0."""
+        return self._learned(lambda model: weights.state_features(model, self.classes_))
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, ...], float]:
+        """{(label, next label): weight} of all weights that are not 0."""
+        return self._learned(lambda model: weights.transition_features(model, self.classes_))
+
+    @property
+    def edge_features_(self) -> dict[tuple[str, str, str], float]:
+        """{(attribute, label before, label): weight} of all weights that are not 0."""
+        return self._learned(lambda model: weights.edge_features(model, self.classes_))
+
+    def _learned(self, what: Callable[[LogLinearField], T]) -> T:
+        """What there is to tell of the fitted field; None before, as in sklearn_crfsuite."""
+        try:
+            return what(self._fitted())
+        except NotFittedError:
+            return None  # type: ignore[return-value]
+
+    def predict(self, X: Iterable[Any], constraints: Given = None) -> NDArray[np.object_]:
+        """The most probable labels of each sequence.
+
+        Parameters
+        ----------
+        X
+            Sequences of items, as `fit` takes them.
+        constraints
+            What the labels must obey: `Constraints`, or known labels laid out like y.
+
+        Returns
+        -------
+        array of lists of labels; as in sklearn_crfsuite, sequences x tokens where all sequences
+        have as many of them
+
+        """
+        return np.array(self._best(X, constraints), dtype=object)
+
+    def predict_single(self, xseq: Iterable[Any]) -> list[str]:
+        """The most probable labels of one sequence, as a list."""
+        return self._best([xseq])[0]
+
+    @one_thread()
+    def _best(self, X: Iterable[Any], constraints: Given = None) -> list[list[str]]:
+        chains = self._chains(X, constraints)
+        return [own for some in chains for own in best_labels(some, list(self.labels_))]
+
+    def predict_marginals(self, X: Iterable[Any], constraints: Given = None) -> NDArray[np.object_]:
+        """The marginal probability of every label at every token.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+
+        Returns
+        -------
+        array of lists of {label: probability}, of the shape that `predict` gives
+
+        """
+        found = marginal_dicts(self.predict_proba(X, constraints), self.classes_)
+        return np.array(found, dtype=object)
+
+    def predict_marginals_single(self, xseq: Iterable[Any]) -> list[dict[str, float]]:
+        """The marginal probability of every label at every token of one sequence, as a list."""
+        return marginal_dicts(self.predict_proba([xseq]), self.classes_)[0]
+
+    @one_thread()
+    def predict_proba(
+        self, X: Iterable[Any], constraints: Given = None
+    ) -> list[NDArray[np.float64]]:
+        """The same marginals as arrays.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+
+        Returns
+        -------
+        list of arrays, tokens x labels in the order of `classes_`
+
+        """
+        chains = self._chains(X, constraints)
+        return [own for some in chains for own in marginal_arrays(some)]
+
+    @one_thread()
+    def predict_spans(
+        self, X: Iterable[Any], n: int = 1, constraints: Given = None
+    ) -> list[list[ScoredSpan]]:
+        """The chunks of each sequence with their exact probabilities.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+        n
+            Chunks of the n most probable labellings.
+
+        Returns
+        -------
+        list of lists of (start, end, label, probability), from left to right
+
+        """
+        check_n(n)
+        chains = self._chains(X, constraints)
+        return [own for some in chains for own in scored_spans(some, list(self.labels_), n)]
+
+    @one_thread()
+    def n_best(
+        self, X: Iterable[Any], n: int = 5, constraints: Given = None
+    ) -> list[list[tuple[list[str], float]]]:
+        """The n most probable labellings of each sequence.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+        n
+            How many; there may be fewer.
+
+        Returns
+        -------
+        list of lists of (labels, probability), most probable first
+
+        """
+        check_n(n)
+        found = []
+        for chains in self._chains(X, constraints):
+            paths, scores = chain_search.n_best(chains.unary, chains.table, chains.steps, n)
+            total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
+            shares = (scores - total[:, None]).double().exp().tolist()
+            ranked = [_named(path, chains, list(self.labels_)) for path in paths.unbind(dim=1)]
+            possible = scores.isfinite().sum(dim=1).tolist()  # there may be fewer than n
+            found += [
+                [(ranked[rank][i], shares[i][rank]) for rank in range(count)]
+                for i, count in enumerate(possible)
+            ]
+        return found
+
+    @one_thread()
+    def sample(
+        self,
+        X: Iterable[Any],
+        n: int = 1,
+        *,
+        random_state: int | None = None,
+        constraints: Given = None,
+    ) -> list[list[list[str]]]:
+        """Labellings drawn from the distribution of each sequence.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+        n
+            How many of each sequence.
+        random_state
+            The seed; None: that of the estimator.
+
+        Returns
+        -------
+        for each sequence a list of n lists of labels
+
+        """
+        check_n(n)
+        generator = torch.Generator(device=self._fitted().device)
+        generator.manual_seed(self.random_state if random_state is None else random_state)
+        found = []
+        for chains in self._chains(X, constraints):
+            drawn = chain_search.sample(chains.unary, chains.table, chains.steps, n, generator)
+            draws = [_named(states, chains, list(self.labels_)) for states in drawn]
+            found += [list(own) for own in zip(*draws, strict=True)]
+        return found
+
+    @one_thread()
+    def entropy(self, X: Iterable[Any], constraints: Given = None) -> list[float]:
+        """The entropy of the distribution over each sequence's labellings, in nats."""
+        return [
+            float(value)
+            for chains in self._chains(X, constraints)
+            for value in chain_sums.entropy(chains.unary, chains.table, chains.steps).double().cpu()
+        ]
+
+    @one_thread()
+    def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
+        """log p(y | x) of each sequence, in nats; y may hold None and sets as in training."""
+        self._fitted()
+        remaining = iter(y)
+        values: list[float] = []
+        for chains in self._chains(X):
+            own = list(islice(remaining, len(chains.steps.lengths)))
+            labels = compile_labels(own, chains.steps.lengths.cpu(), self.labels_)
+            total = chain_sums.log_partition(chains.unary, chains.table, chains.steps).double()
+            if not len(labels.uncertain):
+                values += (path_scores(chains, labels.states) - total).tolist()
+                continue
+            allowed = labels.allowed_states().to(chains.unary.device)
+            states = chains.chain.allowed(chains.steps.pack(allowed))
+            bound = chains.unary.masked_fill(~states, -torch.inf)
+            among = chain_sums.log_partition(bound, chains.table, chains.steps).double()
+            values += (among - total).tolist()
+        if (left := sum(1 for _ in remaining)) > 0:
+            raise DataError(f"y has {left} sequences more than X.")
+        return values
+
+    def score(self, X: Iterable[Any], y: Iterable[Sequence[str]]) -> float:
+        """The share of tokens whose label is right."""
+        return accuracy(list(y), self._best(X))
+
+    def calibrate(self, X: Iterable[Any], y: Iterable[Any]) -> Self:
+        """Fits `temperature_`, by which all scores are divided, on data not trained on.
+
+        Predictions stay the same; probabilities come to mean what they say.  Sequences with a
+        label that training never saw are left out: no temperature makes them possible.  All are
+        held in memory at once.
+        """
+        model, sequences, gold = self._fitted(), list(X), list(y)
+        if len(sequences) != len(gold):
+            raise DataError(f"X has {len(sequences)} sequences and y has {len(gold)}.")
+        known = [all(not isinstance(s, str) or s in self.labels_ for s in own) for own in gold]
+        template = model.templates[0]
+        items = self._items(compress(sequences, known))
+        features = compile_features(items, template.names, template.columns)
+        labels = compile_labels(compress(gold, known), features.lengths, self.labels_)
+        chains = model.chains(features)
+        score = path_scores(chains, labels.states)
+        self.temperature_ = fit_temperature(chains.unary, chains.table, chains.steps, score)
+        return self
+
+    def top_features(self, label: str | None = None, n: int = 20) -> list[tuple[str, str, float]]:
+        """The state weights of largest absolute value.
+
+        Parameters
+        ----------
+        label
+            Weights of this label; None: of all.
+        n
+            How many.
+
+        Returns
+        -------
+        list of (attribute, label, weight)
+
+        """
+        found = weights.state_features(self._fitted(), self.classes_)
+        check_label(label, self.labels_)
+        rows = [(a, s, w) for (a, s), w in found.items() if label is None or s == label]
+        return sorted(rows, key=lambda row: (-abs(row[2]), row[0], row[1]))[:n]
+
+    def top_transitions(self, n: int = 20) -> list[tuple[tuple[str, ...], float]]:
+        """The (labels, weight) of the n transition weights of largest absolute value."""
+        rows = weights.transition_features(self._fitted(), self.classes_).items()
+        return sorted(rows, key=lambda row: (-abs(row[1]), row[0]))[:n]
+
+    def top_edge_features(self, n: int = 20) -> list[tuple[str, str, str, float]]:
+        """The (attribute, label before, label, weight) of the n largest weights of transitions."""
+        found = weights.edge_features(self._fitted(), self.classes_)
+        rows = [(*names, weight) for names, weight in found.items()]
+        return sorted(rows, key=lambda row: (-abs(row[3]), row[:3]))[:n]
+
+    def explain(
+        self, xseq: Iterable[Any], position: int, label: str | None = None
+    ) -> list[tuple[str, float]]:
+        """What each attribute of a token adds to the score of a label (None: the one predicted).
+
+        Transitions, with attributes and without, depend on two labels and are not in it.
+        """
+        model, items = self._fitted(), list(xseq)
+        if not -len(items) <= position < len(items):
+            raise DataError(f"position {position} is not within the {len(items)} items.")
+        if label is None:
+            label = self.predict_single(items)[position]
+        check_label(label, self.labels_)
+        template = model.templates[0]
+        compiled = compile_features(self._items([items]), template.names, template.columns)
+        number = self.labels_[label]
+        return weights.contributions(model, compiled, position % len(items), number)
+
+    def _chains(self, X: Iterable[Any], constraints: Given = None) -> Iterator[ChainPotentials]:
+        model, first = self._fitted(), 0
+        obeyed = None if constraints is None else Constraints.of(constraints)
+        parts = _compiled(self._items(X), model.templates[0])
+        for features in chain.from_iterable(map(model.parts, parts)):
+            chains = at_temperature(model.chains(features), self.temperature_)
+            if obeyed is not None:
+                chains = obeyed.part(first, first + len(features)).apply(chains, list(self.labels_))
+            yield chains
+            first += len(features)
+
+
+def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFeatures]:
+    names, columns = template.names, template.columns
+    if isinstance(X, CompiledFeatures):
+        if X.columns != columns:
+            raise DataError(
+                f"these features were compiled with {len(X.columns)} dense columns, the model has "
+                f"{len(columns)}, or others. Hand over the items themselves."
+            )
+        number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)
+        yield X.renumbered(number, names)
+        return
+    sequences = iter(X)
+    while part := list(islice(sequences, SEQUENCES_AT_ONCE)):
+        yield compile_features(part, names, columns)
+
+
+def best_labels(chains: ChainPotentials, labels: Sequence[str]) -> list[list[str]]:
     """The most probable labels of each sequence."""
     states, _ = chain_search.viterbi(chains.unary, chains.table, chains.steps)
-    return _named(chains.chain.label(states), chains, labels)
-
-
-def best_lists(
-    chains: ChainPotentials, labels: Labels, count: int
-) -> list[list[tuple[list[str], float]]]:
-    """The `count` best (labels, probability) of each sequence; fewer where there are fewer."""
-    paths, scores = chain_search.n_best(chains.unary, chains.table, chains.steps, count)
-    total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
-    probability = (scores - total[:, None]).double().exp().tolist()
-    named = [_named(chains.chain.label(path), chains, labels) for path in paths.unbind(dim=1)]
-    possible = scores.isfinite().sum(dim=1).tolist()
-    return [
-        [(named[rank][i], probability[i][rank]) for rank in range(possible[i])]
-        for i in range(len(possible))
-    ]
-
-
-def marginals(chains: ChainPotentials) -> Float[Tensor, "k s"]:
-    """The probability of every label at every token, all sequences end to end."""
-    if chains.table.ndim == 2:
-        single = chain_sums.expectations(chains.unary, chains.table, chains.steps).single
-    else:
-        _, single, _ = chain_sums.marginals(chains.unary, chains.table, chains.steps)
-    return _in_order(chains.chain.of_labels(single), chains)
+    return _named(states, chains, labels)
 
 
 def marginal_arrays(chains: ChainPotentials) -> list[NDArray[np.float64]]:
     """The probability of every label at every token, tokens x labels for each sequence."""
-    rows = marginals(chains).double().cpu().numpy()
+    if chains.table.ndim == 2:
+        single = chain_sums.expectations(chains.unary, chains.table, chains.steps).single
+    else:
+        _, single, _ = chain_sums.marginals(chains.unary, chains.table, chains.steps)
+    rows = chains.steps.unpack(chains.chain.of_labels(single), len(single)).double().cpu().numpy()
     return np.split(rows, chains.steps.lengths.cumsum(0).cpu().numpy()[:-1])
 
 
-def log_probabilities(chains: ChainPotentials, labels: CompiledLabels) -> Float[Tensor, " b"]:
-    """log p of each sequence's labels, or of their being among those allowed where uncertain."""
-    total = chain_sums.log_partition(chains.unary, chains.table, chains.steps).double()
-    if not len(labels.uncertain):
-        return path_scores(chains, labels.states) - total
-    allowed = labels.allowed_states().to(chains.unary.device)
-    states = chains.chain.allowed(chains.steps.pack(allowed))
-    bound = chains.unary.masked_fill(~states, -torch.inf)
-    return chain_sums.log_partition(bound, chains.table, chains.steps).double() - total
+def _named(
+    states: Int64[Tensor, " r"], chains: ChainPotentials, labels: Sequence[str]
+) -> list[list[str]]:
+    rows = chains.steps.unpack(chains.chain.label(states), len(states))
+    names = iter([labels[number] for number in rows.tolist()])
+    return [list(islice(names, length)) for length in chains.steps.lengths.tolist()]
 
 
 def path_scores(chains: ChainPotentials, states: Int64[Tensor, " k"]) -> Float[Tensor, " b"]:
@@ -93,42 +420,6 @@ def path_scores(chains: ChainPotentials, states: Int64[Tensor, " k"]) -> Float[T
     path = path.clamp(min=0)
     score = row_scores(chains.unary.double(), table.double(), path, steps)
     return steps.totals(score.masked_fill(~possible, -torch.inf))
-
-
-def entropies(chains: ChainPotentials) -> list[float]:
-    """The entropy of each sequence's distribution over label sequences, in nats."""
-    values = chain_sums.entropy(chains.unary, chains.table, chains.steps)
-    return [float(value) for value in values.double().cpu()]
-
-
-def samples(
-    chains: ChainPotentials, labels: Labels, count: int, generator: torch.Generator
-) -> list[list[list[str]]]:
-    """`count` draws for each sequence."""
-    drawn = chain_search.sample(chains.unary, chains.table, chains.steps, count, generator)
-    draws = [_named(chains.chain.label(states), chains, labels) for states in drawn]
-    return [list(own) for own in zip(*draws, strict=True)]
-
-
-def _named(rows: Int64[Tensor, " r"], chains: ChainPotentials, labels: Labels) -> list[list[str]]:
-    names = iter([labels[number] for number in _in_order(rows, chains).tolist()])
-    return [list(islice(names, length)) for length in chains.steps.lengths.tolist()]
-
-
-def _in_order(rows: Shaped[Tensor, " r *n"], chains: ChainPotentials) -> Shaped[Tensor, " r *n"]:
-    return chains.steps.unpack(rows, len(rows))
-
-
-# Chunks that a chain CRF finds, each with the exact probability that it is one.
-
-
-class ScoredSpan(NamedTuple):
-    """What lies from `start` up to, but not at, `end`, and the probability that it is a chunk."""
-
-    start: int
-    end: int
-    label: str
-    probability: float
 
 
 def scored_spans(
@@ -150,121 +441,6 @@ def scored_spans(
     return found
 
 
-# `Constraints` on the labels of an answer: scores of -inf before any question is asked.
-
-
-Pairs = Collection[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """What the labels of an answer must obey.
-
-    Parameters
-    ----------
-    scheme
-        Only chunk tags that are well-formed in `"IOB1"`, `"IOB2"` or `"BIOES"`.
-    allowed
-        The only (label, next label) pairs there may be; None: all.
-    forbidden
-        Pairs (label, next label) there may not be.
-    forced
-        For each example the labels that are known, in the form of y: a label, a set of labels, or
-        None (any); None in place of an example where none is known.
-    mask
-        For each sequence a boolean array (tokens x labels in the order of `classes_`), True where
-        a label may be; None in place of an array: anything may be.
-
-    Notes
-    -----
-    CRFs on graphs, factorial and skip-chain ones among them, take `forced` alone.
-
-    """
-
-    scheme: Scheme | None = None
-    allowed: Pairs | None = None
-    forbidden: Pairs = ()
-    forced: Sequence[Any] | None = None
-    mask: Sequence[Any] | None = None
-
-    @classmethod
-    def of(cls, given: Constraints | Iterable[Any]) -> Constraints:
-        """The constraints that a user gave: as they are, or as known labels laid out like y."""
-        return given if isinstance(given, Constraints) else cls(forced=list(given))
-
-    def part(self, first: int, end: int) -> Constraints:
-        """The same for the sequences from `first` up to `end` alone."""
-        forced = None if self.forced is None else self.forced[first:end]
-        return replace(
-            self, forced=forced, mask=None if self.mask is None else self.mask[first:end]
-        )
-
-    def apply(self, chains: ChainPotentials, labels: Sequence[str]) -> ChainPotentials:
-        """The scores, -inf wherever a constraint is violated; `InferenceError` if none is left."""
-        unary, table, chain = chains.unary, chains.table, chains.chain
-        state = chain.label(torch.arange(chain.states, device=unary.device)).cpu()
-        for mask in self._transitions(labels):
-            unary, table = mask.lifted(state).apply(unary, table, chains.steps)
-        for tokens in self._tokens(labels, chains.steps.lengths.tolist()):
-            allowed = chain.allowed(chains.steps.pack(tokens.to(unary.device)))
-            unary = unary.masked_fill(~allowed, -torch.inf)
-        obeying = replace(chains, unary=unary, table=table)
-        _check(obeying)
-        return obeying
-
-    def _transitions(self, labels: Sequence[str]) -> Iterable[TransitionMask]:
-        if self.scheme is not None:
-            yield legal_chunks(labels, self.scheme)
-        if self.allowed is not None:
-            yield allowed_moves(labels, self.allowed)
-        if self.forbidden:
-            yield forbidden_moves(labels, self.forbidden)
-
-    def _tokens(self, labels: Sequence[str], lengths: list[int]) -> Iterable[Bool[Tensor, "k s"]]:
-        if self.forced is not None:
-            sizes = chain(lengths, repeat(0))
-            forced = [[None] * n if own is None else own for own, n in zip(self.forced, sizes)]  # noqa: B905
-            _check_lengths("forced labels", [len(own) for own in forced], lengths)
-            yield allowed_states(labels, [choice for own in forced for choice in own])
-        if self.mask is not None:
-            yield _joined(self.mask, lengths, len(labels))
-
-
-def _joined(masks: Sequence[Any], lengths: list[int], labels: int) -> Bool[Tensor, "k s"]:
-    """The masks of all sequences end to end."""
-    if len(masks) != len(lengths):
-        raise DataError(f"there are masks for {len(masks)} sequences, but {len(lengths)} in X.")
-    parts = [np.ones((0, labels), dtype=bool)]
-    for number, (own, length) in enumerate(zip(masks, lengths, strict=True)):
-        part = np.ones((length, labels), dtype=bool) if own is None else np.asarray(own, dtype=bool)
-        if part.shape != (length, labels):
-            raise DataError(
-                f"the mask of sequence {number} has shape {part.shape}; it has {length} items "
-                f"and there are {labels} labels."
-            )
-        parts.append(part)
-    return torch.from_numpy(np.concatenate(parts))
-
-
-Given = Constraints | Iterable[Any] | None  # as methods take them
-
-
-def known_labels(given: Given) -> Sequence[Any] | None:
-    """The labels that are known; `SettingsError` where there is anything else to obey."""
-    if given is None:
-        return None
-    own = Constraints.of(given)
-    others = {"scheme": own.scheme, "allowed": own.allowed, "mask": own.mask}
-    others["forbidden"] = own.forbidden or None
-    for name, value in others.items():
-        if value is not None:
-            raise SettingsError(
-                f"Constraints({name}=...) are for chains (`CRF`); CRFs on graphs take known labels "
-                "alone, Constraints(forced=...)."
-            )
-    return own.forced
-
-
 def at_temperature(chains: ChainPotentials, temperature: float) -> ChainPotentials:
     """The same with all scores divided: probabilities are softer above 1, sharper below."""
     if temperature == 1.0:
@@ -272,31 +448,8 @@ def at_temperature(chains: ChainPotentials, temperature: float) -> ChainPotentia
     return replace(chains, unary=chains.unary / temperature, table=chains.table / temperature)
 
 
-def _check_lengths(what: str, found: list[int], lengths: list[int]) -> None:
-    if found == lengths:
-        return
-    if len(found) != len(lengths):
-        raise DataError(f"there are {what} for {len(found)} sequences, but {len(lengths)} in X.")
-    number = next(i for i, n in enumerate(lengths) if found[i] != n)
-    raise DataError(
-        f"sequence {number} has {lengths[number]} items but {what} for {found[number]}."
-    )
-
-
-def _check(chains: ChainPotentials) -> None:
-    total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
-    if bool((total == -torch.inf).any()):
-        raise InferenceError(
-            f"sequence {int((total == -torch.inf).int().argmax())} has no labelling that the "
-            "constraints allow. Do forced labels contradict the scheme, or each other?"
-        )
-
-
 # One number fitted after training: how much to believe a chain's scores [Guo et al. 2017, On
 # calibration of modern neural networks, section 4.2], for whole sequences.
-
-
-COLDEST, HOTTEST = 0.01, 100.0
 
 
 def fit_temperature(

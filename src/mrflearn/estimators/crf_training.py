@@ -1,4 +1,4 @@
-"""How CRFs are trained: settings, choice of estimator, validation.
+"""What all CRFs share: settings, training, storage, choice of an estimator.
 
 The rules follow measured trade-offs (docs/start/crf-estimators.md): exact likelihood is best where
 graphs have no loops, and quick unless every transition has a large table of its own; pieces come
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -20,17 +20,14 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators.base import Choice, Estimator
-from mrflearn.estimators.crf_answers import best_labels
-from mrflearn.estimators.labelling import accuracy, chunk_f1
+from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads, count_cores
-from mrflearn.features.features import CompiledFeatures, compile_features
-from mrflearn.features.index import FactorTemplate
+from mrflearn.features.features import CompiledFeatures, Numbering
+from mrflearn.features.index import BIAS, FactorTemplate, cells_of
 from mrflearn.features.recipes import Features, Recipe
 from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
-from mrflearn.io.spans import are_chunk_tags
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import (
     NUMBERS_IN_TABLES,
@@ -39,7 +36,7 @@ from mrflearn.models.loglinear import (
     FieldPlans,
     LogLinearField,
 )
-from mrflearn.models.storage import record
+from mrflearn.models.storage import record, texts
 from mrflearn.objectives.base import Layout, Objective, Reparametrised, Sum
 from mrflearn.objectives.chain_likelihood import (
     NUMBERS_IN_BLOCK,
@@ -56,7 +53,7 @@ from mrflearn.objectives.field_objectives import (
     natural_pieces,
 )
 from mrflearn.objectives.problem import Penalty
-from mrflearn.objectives.reweighted import Shares, with_shares
+from mrflearn.objectives.reweighted import with_shares
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import Optimiser, minimise
@@ -76,44 +73,40 @@ Batch = FieldBatch | ChainBatch
 Wanted = Criterion | Literal["auto"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # scikit-learn compares and shows estimators
 class LogLinearLabeller(Estimator):
     """A log-linear field that labels, whatever its graphs are: how it is trained.
 
     An estimator turns what its users have into a batch; `CRF` and `GraphCRF` document the settings.
     """
 
-    features: Features | None
+    algorithm: str = "lbfgs"
+    min_freq: float = 0.0
+    c1: float = 0.0
+    c2: float = 1.0
+    max_iterations: int | None = None
+    num_memories: int = 6
+    epsilon: float = 1e-5
+    period: int = 10
+    delta: float = 1e-5
     estimator: Wanted
-    pieces: Pieces | None = None  # None: as suits the estimator
-    shares: Shares = "uniform"
-    c1: float
-    c2: float
-    algorithm: str
-    max_iterations: int | None
-    num_memories: int
-    epsilon: float
-    period: int
-    delta: float
-    calibration_eta: float = 0.1
-    calibration_rate: float = 2.0
-    calibration_samples: int = 1000
-    calibration_candidates: int = 10
-    pa_type: int = 1
-    c: float = 1.0
-    error_sensitive: bool = True
-    averaging: bool = True
-    variance: float = 1.0
-    gamma: float = 1.0
-    batch_size: int
-    callbacks: Sequence[Callback | EarlyStopping]
-    n_jobs: int | None
-    random_state: int
-    verbose: bool
+    features: Features | None = None
+    batch_size: int = 32
+    callbacks: Sequence[Callback | EarlyStopping] = ()
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    random_state: int = 0
+    verbose: bool = False
+    # Settings that some CRFs have; no field of the others.
+    calibration_eta, calibration_rate = 0.1, 2.0
+    calibration_samples, calibration_candidates = 1000, 10
+    pa_type, c, error_sensitive, averaging = 1, 1.0, True, True
+    variance, gamma = 1.0, 1.0
 
-    recipe_: Recipe  # only where there are `features`
-    model_: LogLinearField
-    outcome_: Outcome[LogLinearField]
-    choice_: Choice[Criterion]  # of estimator="auto": which it took, and why
+    recipe_: Recipe = field(init=False)  # only where there are `features`
+    model_: LogLinearField = field(init=False)
+    outcome_: Outcome[LogLinearField] = field(init=False)
+    choice_: Choice[Criterion] = field(init=False)  # of estimator="auto": which, and why
 
     @abstractmethod
     def _choose(self, start: LogLinearField, batch: Any) -> Choice[Criterion]:
@@ -123,10 +116,9 @@ class LogLinearLabeller(Estimator):
         """Trains the field, from the weights of `start`; `how` as `_optimise` takes it."""
         choice = self._choose(start, batch) if self.estimator == "auto" else None
         estimator: Any = self.estimator if choice is None else choice.estimator
-        pieces = natural_pieces(estimator) if self.pieces is None else self.pieces
-        self.outcome_ = self._optimise(
-            start, batch, Principle(estimator, pieces, self.shares), **how
-        )
+        pieces = getattr(self, "pieces", None) or natural_pieces(estimator)
+        principle = Principle(estimator, pieces, getattr(self, "shares", "uniform"))
+        self.outcome_ = self._optimise(start, batch, principle, **how)
         self.model_ = self.outcome_.model
         self._keep_choice(choice)
 
@@ -302,15 +294,28 @@ class LogLinearLabeller(Estimator):
         recipe: Recipe | None = getattr(self, "recipe_", None)
         return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
 
-    def _recipe_parts(self) -> dict[str, Any]:
+    def _learned_parts(self) -> Parts:
+        learned, tensors = stored(self._fitted())
         recipe: Recipe | None = getattr(self, "recipe_", None)
         if recipe is not None and self.features is not None:
             recipe = replace(recipe, function=Recipe.made_by(self.features).function)
-        return {"recipe": None if recipe is None else recipe.settings()}
+        learned["recipe"] = None if recipe is None else recipe.settings()
+        return {**learned, **self._training_parts(), **self._state()}, tensors
 
-    def _restore_recipe(self, learned: dict[str, Any]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self.model_ = restored(learned, tensors)
         if learned.get("recipe") is not None:
             self.features = self.recipe_ = record(Recipe, learned["recipe"])
+        self._restore_training(self.model_, learned, get_args(Criterion))
+        self._restore_inputs(learned)
+
+    @abstractmethod
+    def _state(self) -> dict[str, Any]:
+        """What an estimator learned beside the field, as plain lists, dicts and strings."""
+
+    @abstractmethod
+    def _restore_inputs(self, state: dict[str, Any]) -> None:
+        """Takes back what `_state` gave."""
 
     def _tell(self, remark: str) -> None:
         if self.verbose:
@@ -372,6 +377,115 @@ def estimate_memory(model: LogLinearField, batch: ChainBatch, memories: int, cor
     )
 
 
+# Fields on disk and back: names as bytes, pairs and weights as numbers.
+
+
+def stored(model: LogLinearField) -> Parts:
+    """The plain values and the tensors to write; names that templates share are stored once."""
+    tensors = {}
+    templates, owners = [], list[Numbering]()
+    for k, (own, weights, dense) in enumerate(
+        zip(model.templates, model.weights, model.dense, strict=True)
+    ):
+        place = next((i for i, names in enumerate(owners) if names is own.names), len(owners))
+        if place == len(owners):
+            owners.append(own.names)
+            tensors[f"names{place}"], tensors[f"ends{place}"] = packed(own.names)
+        templates.append(
+            {
+                "name": own.name,
+                "shape": list(own.shape),
+                "names": place,
+                "columns": list(own.columns),
+            }
+        )
+        tensors |= {
+            f"attribute{k}": own.attribute.int(),
+            f"cell{k}": own.cell.int(),
+            f"weights{k}": weights,
+            f"dense{k}": dense,
+        }
+    return {"templates": templates}, tensors
+
+
+def restored(learned: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LogLinearField:
+    """The field that `stored` was given; templates lie on the host."""
+    if "attribute_names" in tensors:
+        learned, tensors = _of_chain(learned, tensors)
+    known: dict[int, Numbering] = {}
+    templates, weights, dense = [], [], []
+    for k, entry in enumerate(learned["templates"]):
+        place = entry["names"]
+        if place not in known:
+            names = unpacked(tensors[f"names{place}"], tensors[f"ends{place}"])
+            known[place] = Numbering(names, closed=True)
+        pairs = (tensors[f"{part}{k}"].cpu().long() for part in ("attribute", "cell"))
+        columns = texts(entry, "columns")
+        own = FactorTemplate(entry["name"], tuple(entry["shape"]), known[place], columns, *pairs)
+        templates.append(own)
+        weights.append(tensors[f"weights{k}"])
+        dense.append(tensors[f"dense{k}"])
+        _check(own, weights[-1].shape, dense[-1].shape)
+    return LogLinearField(FieldPlans(tuple(templates)), tuple(weights), tuple(dense))
+
+
+def _of_chain(learned: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Parts:
+    """A linear chain as it was stored at first, with attributes of edges among all others."""
+    size, host = len(learned["labels"]), {name: own.cpu().long() for name, own in tensors.items()}
+    pairs, edges = torch.stack([host["source"], host["target"]], dim=1), host["edges"]
+    names = unpacked(tensors["attribute_names"], tensors["attribute_ends"])
+    used, number = edges[:, 0].unique(return_inverse=True)
+    moves, triples = tensors["transition"], host.get("triples", edges[:0])
+    known = [names, [BIAS, *(names[k] for k in used.tolist())], [BIAS]]
+    attribute = [host["attribute"], torch.cat([torch.zeros_like(pairs[:, 0]), 1 + number])]
+    cell = [host["label"], cells_of(torch.cat([pairs, edges[:, 1:]]), (size, size))]
+    weights = [tensors["state"], torch.cat([moves[: len(pairs)], tensors["edge"]])]
+    if "triples" in host:
+        attribute.append(torch.zeros_like(triples[:, 0]))
+        cell.append(cells_of(triples, (size,) * 3))
+        weights.append(moves[len(pairs) :])
+    templates, found = [], dict[str, Tensor]()
+    for k, kind in enumerate(("state", "transition", "triple")[: len(weights)]):
+        columns = list(learned["columns"]) if k == 0 else []
+        templates.append({"name": kind, "shape": [size] * (k + 1), "names": k, "columns": columns})
+        found[f"names{k}"], found[f"ends{k}"] = packed(known[k])
+        found |= {f"attribute{k}": attribute[k], f"cell{k}": cell[k], f"weights{k}": weights[k]}
+        found[f"dense{k}"] = tensors["dense"] if k == 0 else moves.new_zeros(0, size ** (k + 1))
+    return {"templates": templates}, found
+
+
+def _check(own: FactorTemplate, weights: tuple[int, ...], dense: tuple[int, ...]) -> None:
+    sound = (
+        len(own.attribute) == len(own.cell)
+        and weights == (len(own),)
+        and dense == (len(own.columns), own.cells)
+        and bool((own.attribute < len(own.names)).all())
+        and bool((own.cell < own.cells).all())
+    )
+    if not sound:
+        raise DataError("weights and names do not match")
+
+
+def packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
+    """Names end to end as bytes, and where each ends."""
+    encoded = [name.encode("utf-8", "surrogatepass") for name in names]
+    ends = torch.tensor([len(name) for name in encoded], dtype=torch.int64).cumsum(0)
+    joined = bytearray(b"".join(encoded))
+    text = torch.frombuffer(joined, dtype=torch.uint8) if joined else torch.zeros(0).byte()
+    return text, ends
+
+
+def unpacked(text: Tensor, ends: Tensor) -> list[str]:
+    """The names that were `packed`."""
+    if text.ndim != 1 or ends.ndim != 1:
+        raise DataError("names are not stored as bytes")
+    joined, begin, names = text.cpu().numpy().tobytes(), 0, []
+    for end in ends.tolist():
+        names.append(joined[begin:end].decode("utf-8", "surrogatepass"))
+        begin = end
+    return names
+
+
 # Which estimator suits a CRF, and why: what `estimator="auto"` does.
 
 
@@ -413,32 +527,3 @@ def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice
     if is_forest(batch.graph):
         return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
     return Choice("pw", "the graphs have loops, where pieces did best")
-
-
-# How good a chain CRF is on held-out sequences while it trains.
-
-
-def held_out_score(
-    X: Iterable[Any],
-    y: Iterable[Sequence[str]],
-    template: FactorTemplate,
-    names: Collection[str],
-) -> Callable[[LogLinearField], float]:
-    """The score of a model, between 0 and 1: F1 over chunks where labels are such, else accuracy.
-
-    The sequences are compiled once.
-    """
-    features = compile_features(X, template.names, template.columns)
-    gold, labels = [list(own) for own in y], list(names)
-    if [len(own) for own in gold] != features.lengths.tolist():
-        raise DataError(
-            "X and y of the validation set differ in their sequences' number or lengths."
-        )
-    rated = chunk_f1 if are_chunk_tags(labels) else accuracy
-
-    @torch.no_grad()
-    def score(model: LogLinearField) -> float:
-        parts = model.parts(features)
-        return rated(gold, [own for k in parts for own in best_labels(model.chains(k), labels)])
-
-    return score

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Any, Literal, NamedTuple, Self, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
-from mrflearn.estimators import crf_weights
-from mrflearn.estimators.base import Choice, Parts
+from mrflearn.estimators.base import Choice
+from mrflearn.estimators.constraints import Given, known_labels
 from mrflearn.estimators.crf_training import LogLinearLabeller, Wanted, choose_for_graphs
 from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
-from mrflearn.estimators.labelling import check_label, check_n
+from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.resources import choose_dtype
+from mrflearn.features.features import Numbering
 from mrflearn.features.index import FactorTemplate
-from mrflearn.features.recipes import Features
 from mrflearn.graph.evidence import restrict, with_masks
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
@@ -39,7 +41,6 @@ from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.objectives.field_objectives import Criterion, Pieces
 from mrflearn.objectives.likelihood import spans_of
 from mrflearn.objectives.reweighted import Shares
-from mrflearn.training.outcome import Callback, EarlyStopping
 
 # Best labels and probabilities on any graphs, exact wherever the width allows.
 
@@ -193,6 +194,20 @@ def _chosen(graph: FactorGraph, method: Method) -> Answering:
 # What all CRFs on graphs share: training, answers and storage of a log-linear field.
 
 
+class Decoded(NamedTuple):
+    """The best labels of an example, what they are worth, and how they were found.
+
+    `kind` is "exact" (no labelling scores higher) or "approximation" (max-product, then iterated
+    conditional modes); `converged` says whether message passing converged.
+    """
+
+    labels: Any  # in the form of y
+    score: float
+    kind: str
+    converged: bool
+    layers: list[list[str]]  # the same as lists, one of each layer of variables
+
+
 class TopFeature(NamedTuple):
     """A weight: where it stands, what it looks at, and for which labels it speaks."""
 
@@ -202,46 +217,150 @@ class TopFeature(NamedTuple):
     weight: float
 
 
-@dataclass(kw_only=True, eq=False, repr=False)  # scikit-learn compares and shows estimators
+@dataclass(kw_only=True, eq=False, repr=False)
 class FieldCRF(LogLinearLabeller):
     """The part of a CRF that does not depend on where its graphs come from.
 
     An estimator derives from it, adds its own parameters to these (`GraphCRF` documents them), and
-    turns what its users have into a `FieldBatch`.
+    turns what its users have into a `FieldBatch`.  The variables of an example are the nodes of a
+    graph, or the tokens of a sequence with one or more layers of labels.
     """
 
     estimator: Wanted = field(default="pw", kw_only=False)
-    features: Features | None = None
     pieces: Pieces | None = None  # None: as suits the estimator
     shares: Shares = "uniform"
-    c1: float = 0.0
-    c2: float = 1.0
-    min_freq: float = 0.0
     all_possible_pairs: bool = False
-    algorithm: str = "lbfgs"
-    max_iterations: int | None = None
-    num_memories: int = 6
-    epsilon: float = 1e-5
-    period: int = 10
-    delta: float = 1e-5
-    batch_size: int = 32
     inference: Method = "auto"
-    callbacks: Sequence[Callback | EarlyStopping] = ()
-    n_jobs: int | None = None
-    dtype: str = "float32"
-    random_state: int = 0
-    verbose: bool = False
 
-    def _learned_parts(self) -> Parts:
-        learned, tensors = crf_weights.stored(self._fitted())
-        own = {**self._recipe_parts(), **self._training_parts(), **self._state()}
-        return {**learned, **own}, tensors
+    names_: tuple[Numbering, ...] = field(init=False)  # the labels of each layer
 
-    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_ = crf_weights.restored(learned, tensors)
-        self._restore_training(self.model_, learned, get_args(Criterion))
-        self._restore_recipe(learned)
-        self._restore_inputs(learned)
+    def predict(self, X: Iterable[Any], constraints: Given = None, **inputs: Any) -> list[Any]:
+        """The best labels of each example.
+
+        Parameters
+        ----------
+        X
+            Graphs or sequences, as `fit` takes them.
+        constraints
+            Known labels in the form of y (None where one is free), or `Constraints(forced=...)`.
+        **inputs
+            What else `fit` takes of each example: `words` of a `SkipChainCRF`.
+
+        Returns
+        -------
+        list of labels in the form of y
+
+        """
+        return [own.labels for own in self.decode(X, constraints, **inputs)]
+
+    def decode(self, X: Iterable[Any], constraints: Given = None, **inputs: Any) -> list[Decoded]:
+        """The best labels of each example, their score, and whether they are surely the best.
+
+        Parameters
+        ----------
+        X, constraints, **inputs
+            As in `predict`.
+
+        Returns
+        -------
+        list of `Decoded`: labels, score, kind, converged
+
+        """
+        examples, batch = self._asked(X, known_labels(constraints), **inputs)
+        found = best_states(self._fitted(), batch, self.inference)
+        states = found.variables.split(batch.sizes.tolist())
+        how = zip(found.value.tolist(), found.kind, found.converged.tolist(), strict=True)
+        rows = zip(examples, states, how, strict=True)
+        return [self._decoded(example, own, *more) for example, own, more in rows]
+
+    def predict_marginals(
+        self, X: Iterable[Any], constraints: Given = None, **inputs: Any
+    ) -> list[Any]:
+        """The marginal probability of every label of each variable.
+
+        Parameters
+        ----------
+        X, constraints, **inputs
+            As in `predict`.
+
+        Returns
+        -------
+        list of {label: probability} in the form of y
+
+        """
+        names = [list(own) for own in getattr(self, "names_", ())]
+        return [
+            self._form(
+                example,
+                [marginal_dicts([own], known)[0] for own, known in zip(tables, names, strict=True)],
+            )
+            for example, tables in self._tables(X, constraints, **inputs)
+        ]
+
+    def predict_proba(
+        self, X: Iterable[Any], constraints: Given = None, **inputs: Any
+    ) -> list[Any]:
+        """The same marginals as arrays.
+
+        Parameters
+        ----------
+        X, constraints, **inputs
+            As in `predict`.
+
+        Returns
+        -------
+        list of arrays, tokens x labels in the order of `classes_` (of several layers a list of
+        them, of a networkx graph {node: array})
+
+        """
+        found = self._tables(X, constraints, **inputs)
+        return [self._form(example, tables) for example, tables in found]
+
+    def n_best(
+        self, X: Iterable[Any], n: int = 5, constraints: Given = None, **inputs: Any
+    ) -> list[list[Decoded]]:
+        """The n best labellings of each example; exact, so the width must allow it.
+
+        Parameters
+        ----------
+        X, constraints, **inputs
+            As in `predict`.
+        n
+            How many; there may be fewer.
+
+        Returns
+        -------
+        for each example a list of `Decoded`, best first
+
+        """
+        check_n(n)
+        examples, batch = self._asked(X, known_labels(constraints), **inputs)
+        found = zip(examples, best_lists(self._fitted(), batch, n), strict=True)
+        return [
+            [
+                self._decoded(example, states, score, "exact", converged=True)
+                for states, score in own
+            ]
+            for example, own in found
+        ]
+
+    def log_prob(self, X: Iterable[Any], y: Iterable[Any], **inputs: Any) -> list[float]:
+        """log p(y | x) of each example, in nats, by the inference that `inference` names."""
+        model, batch = self._fitted(), self._asked(X, y, **inputs)[1]
+        free = marginals(model, batch.unlabelled(), self.inference).value
+        return [float(own) for own in marginals(model, batch, self.inference).value - free]
+
+    def score(self, X: Iterable[Any], y: Iterable[Any], **inputs: Any) -> float:
+        """The share of variables whose label is right, in every layer; None does not count."""
+        examples, batch = self._asked(X, **inputs)
+        states = best_states(self._fitted(), batch, self.inference).variables
+        guess = [self._named(own) for own in states.split(batch.sizes.tolist())]
+        true, several = self._layers(examples, y), len(self.names_) > 1
+        gold, found = (
+            [list(zip(*own, strict=True)) if several else own[0] for own in part]
+            for part in (true, guess)
+        )
+        return accuracy(gold, found)
 
     def feature_weights(self) -> dict[str, dict[tuple[str, ...], float]]:
         """For each kind of factor {(attribute, label, ...): weight} of all weights not 0."""
@@ -286,16 +405,43 @@ class FieldCRF(LogLinearLabeller):
         return nlargest(n, found, key=lambda own: abs(own.weight))
 
     @abstractmethod
+    def _asked(
+        self, X: Iterable[Any], y: Iterable[Any] | None = None
+    ) -> tuple[Sequence[Any], FieldBatch]:
+        """The examples, and the batch of them, with the labels that are known."""
+
+    @abstractmethod
+    def _layers(self, examples: Sequence[Any], y: Iterable[Any]) -> list[list[list[Any]]]:
+        """The labels of each example, layer by layer."""
+
+    @abstractmethod
+    def _form(self, example: Any, layers: Any) -> Any:
+        """What was found for each layer of an example, in the form of y."""
+
+    @abstractmethod
     def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
         """The labels along each axis of a template's factors."""
 
-    @abstractmethod
-    def _state(self) -> dict[str, Any]:
-        """What an estimator learned beside the field, as plain lists, dicts and strings."""
+    def _decoded(
+        self, example: Any, states: Int64[Tensor, " v"], score: float, kind: str, converged: bool
+    ) -> Decoded:
+        layers = self._named(states)
+        return Decoded(self._form(example, layers), score, kind, converged, layers)
 
-    @abstractmethod
-    def _restore_inputs(self, state: dict[str, Any]) -> None:
-        """Takes back what `_state` gave."""
+    def _named(self, states: Int64[Tensor, " v"]) -> list[list[str]]:
+        """The labels of each layer."""
+        by_layer = states.reshape(-1, len(self.names_)).t().tolist()
+        names = [list(own) for own in self.names_]
+        return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
+
+    def _tables(
+        self, X: Iterable[Any], constraints: Given, **inputs: Any
+    ) -> Iterator[tuple[Any, list[NDArray[np.float64]]]]:
+        """Every example, and the marginals of each of its layers, tokens x labels."""
+        examples, batch = self._asked(X, known_labels(constraints), **inputs)
+        found, layers = marginals(self._fitted(), batch, self.inference), len(self.names_)
+        for example, own in zip(examples, found.variables.split(batch.sizes.tolist()), strict=True):
+            yield example, [own[k::layers, : len(n)].numpy() for k, n in enumerate(self.names_)]
 
     def _choose(self, start: LogLinearField, batch: FieldBatch) -> Choice[Criterion]:
         del start
@@ -330,26 +476,3 @@ class FieldCRF(LogLinearLabeller):
         )
         self._learn(first, batch, **how)
         return self
-
-    def _decoded(self, batch: FieldBatch) -> Iterator[tuple[Int64[Tensor, " v"], Any, Any, Any]]:
-        """For each example its best states, their score, how they were found and whether it ended.
-
-        Only labels that the batch allows come into question.
-        """
-        found = best_states(self._fitted(), batch, self.inference)
-        parts = found.variables.split(batch.sizes.tolist())
-        return zip(parts, found.value.tolist(), found.kind, found.converged.tolist(), strict=True)
-
-    def _marginals(self, batch: FieldBatch) -> FieldAnswer:
-        """The probabilities of all labels that the batch allows."""
-        return marginals(self._fitted(), batch, self.inference)
-
-    def _listed(self, batch: FieldBatch, n: int) -> list[list[tuple[Int64[Tensor, " v"], float]]]:
-        """The n best (states, score) of each example, exactly."""
-        check_n(n)
-        return best_lists(self._fitted(), batch, n)
-
-    def _log_prob(self, batch: FieldBatch) -> list[float]:
-        """log p of the labels that the batch allows, of each example: of its own where known."""
-        free = self._marginals(batch.unlabelled()).value
-        return [float(value) for value in self._marginals(batch).value - free]

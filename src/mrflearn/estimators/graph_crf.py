@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from jaxtyping import Float, Int64
-from torch import Tensor
-
 from mrflearn.errors import DataError
-from mrflearn.estimators.crf_answers import Given, known_labels
-from mrflearn.estimators.field_crf import FieldCRF
+from mrflearn.estimators.field_crf import FieldCRF, marginals
 from mrflearn.estimators.graph_inputs import GraphExample, Graphs
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering, warn_of_single_label
@@ -20,20 +16,6 @@ from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.storage import texts
 from mrflearn.training.checkpoint import Checkpoint
-
-
-@dataclass(frozen=True)
-class GraphAnswer:
-    """The best labels found for one graph, and what they are worth.
-
-    `kind` is "exact" (no labelling scores higher) or "approximation" (max-product, then iterated
-    conditional modes); `converged` says whether message passing converged.
-    """
-
-    labels: Any
-    score: float
-    kind: str
-    converged: bool
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -98,7 +80,7 @@ class GraphCRF(FieldCRF):
     def classes_(self) -> list[str]:
         """The labels, in the order of their first appearance."""
         self._fitted()
-        return list(self.labels_)
+        return list(self.names_[0])
 
     def fit(
         self,
@@ -146,155 +128,37 @@ class GraphCRF(FieldCRF):
         batch = graphs.labelled(batch, labels, names)
         how: dict[str, Any] = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
         self._train(batch, mirrored=graphs.mirrored, **how)
-        self.mirrored_, self.labels_ = graphs.mirrored, names
+        self.mirrored_, self.names_ = graphs.mirrored, (names,)
         return self
-
-    def predict(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
-        """The best labels of each graph.
-
-        Parameters
-        ----------
-        X
-            Graphs, as `fit` takes them.
-        constraints
-            Known labels laid out like y (None where a node is free), or `Constraints(forced=...)`.
-
-        Returns
-        -------
-        list of {node: label} (of lists of labels for factor graphs)
-
-        """
-        return [answer.labels for answer in self.decode(X, constraints)]
-
-    def decode(self, X: Iterable[Any], constraints: Given = None) -> list[GraphAnswer]:
-        """The best labels of each graph with their score, and how they were found.
-
-        Parameters
-        ----------
-        X, constraints
-            As in `predict`.
-
-        Returns
-        -------
-        list of `GraphAnswer`: labels, score, kind, converged
-
-        """
-        graphs, batch = self._asked(X, known_labels(constraints))
-        rows = zip(graphs.examples, self._decoded(batch), strict=True)
-        return [GraphAnswer(own.named(self._names(found)), *how) for own, (found, *how) in rows]
-
-    def predict_marginals(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
-        """The marginal probability of every label at every node; `marginal_kinds` says how exact.
-
-        Parameters
-        ----------
-        X, constraints
-            As in `predict`.
-
-        Returns
-        -------
-        list of {node: {label: probability}} (of lists of {label: probability} for factor graphs)
-
-        """
-        names = self.classes_
-        return [
-            own.named([dict(zip(names, row, strict=True)) for row in rows.tolist()])
-            for own, rows in self._tables(X, constraints)
-        ]
-
-    def predict_proba(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
-        """The same marginals as arrays.
-
-        Parameters
-        ----------
-        X, constraints
-            As in `predict`.
-
-        Returns
-        -------
-        list of {node: array of probabilities in the order of `classes_`} (for factor graphs of
-        arrays, variables x labels)
-
-        """
-        return [
-            rows.numpy() if own.nodes is None else own.named(list(rows.numpy()))
-            for own, rows in self._tables(X, constraints)
-        ]
 
     def marginal_kinds(self, X: Iterable[Any]) -> list[str]:
         """How the marginals of each graph are found: exact, a bound, or an approximation."""
-        return self._marginals(self._asked(X)[1]).kind
+        return marginals(self._fitted(), self._asked(X)[1], self.inference).kind
 
-    def n_best(
-        self, X: Iterable[Any], n: int = 5, constraints: Given = None
-    ) -> list[list[GraphAnswer]]:
-        """The n best labellings of each graph; exact, so the width must allow it.
-
-        Parameters
-        ----------
-        X, constraints
-            As in `predict`.
-        n
-            How many; there may be fewer.
-
-        Returns
-        -------
-        for each graph a list of `GraphAnswer`, best first
-
-        """
-        graphs, batch = self._asked(X, known_labels(constraints))
-        return [
-            [
-                GraphAnswer(example.named(self._names(states)), score, "exact", True)
-                for states, score in own
-            ]
-            for example, own in zip(graphs.examples, self._listed(batch, n), strict=True)
-        ]
-
-    def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
-        """log p(y | graph) of each graph, in nats, by the inference that `inference` names."""
-        return self._log_prob(self._asked(X, y)[1])
-
-    def score(self, X: Iterable[Any], y: Iterable[Any]) -> float:
-        """The share of nodes whose label is right; nodes without a label do not count."""
-        graphs, batch = self._asked(X)
-        gold = [label for own in graphs.ordered(y) for label in own]
-        found = [name for states, *_ in self._decoded(batch) for name in self._names(states)]
-        if len(gold) != len(found):
-            raise DataError(f"X has {len(found)} nodes and y has {len(gold)} labels.")
-        right: list[bool] = [
-            bool(a == b) for a, b in zip(gold, found, strict=True) if a is not None
-        ]
-        return sum(right) / max(1, len(right))
-
-    def _asked(self, X: Iterable[Any], y: Iterable[Any] | None = None) -> tuple[Graphs, FieldBatch]:
-        """The graphs, and the batch of them, with the labels that are known."""
+    def _asked(
+        self, X: Iterable[Any], y: Iterable[Any] | None = None
+    ) -> tuple[tuple[GraphExample, ...], FieldBatch]:
         model, graphs = self._fitted(), Graphs.of(self._items(X))
         if graphs.mirrored != self.mirrored_:
             raise DataError("trained on undirected graphs, asked about directed ones (or reverse).")
-        batch = graphs.batch(len(self.labels_), model.templates)
+        (names,) = self.names_
+        batch = graphs.batch(len(names), model.templates)
         if self.connected:
             graphs.insist_on_connection(batch.graph)
-        return graphs, batch if y is None else graphs.labelled(batch, y, self.labels_)
+        return graphs.examples, batch if y is None else graphs.labelled(batch, y, names)
 
-    def _tables(
-        self, X: Iterable[Any], constraints: Given
-    ) -> Iterator[tuple[GraphExample, Float[Tensor, "v s"]]]:
-        """Every graph, and the marginals of its variables."""
-        graphs, batch = self._asked(X, known_labels(constraints))
-        found = self._marginals(batch).variables[:, : len(self.labels_)]
-        return zip(graphs.examples, found.split(batch.sizes.tolist()), strict=True)
+    def _layers(self, examples: Any, y: Iterable[Any]) -> list[list[list[Any]]]:
+        return [[own] for own in Graphs(examples).ordered(y)]
 
-    def _names(self, states: Int64[Tensor, " v"]) -> list[str]:
-        names = self.classes_
-        return [names[state] for state in states.tolist()]
+    def _form(self, example: GraphExample, layers: Any) -> Any:
+        return example.named(layers[0])
 
     def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
         return [self.classes_] * len(template.shape)
 
     def _state(self) -> dict[str, Any]:
-        return {"labels": list(self.labels_), "mirrored": self.mirrored_}
+        return {"labels": self.classes_, "mirrored": self.mirrored_}
 
     def _restore_inputs(self, state: dict[str, Any]) -> None:
-        self.labels_ = Numbering(texts(state, "labels"), closed=True)
+        self.names_ = (Numbering(texts(state, "labels"), closed=True),)
         self.mirrored_ = bool(state["mirrored"])

@@ -40,8 +40,8 @@ class GraphExample:
     nodes: tuple[Any, ...] | None  # None: variables are known by their numbers
     directed: bool
 
-    def named(self, answers: list[Any]) -> Any:
-        """What was found for its variables: by node, or as the list it is."""
+    def named(self, answers: Any) -> Any:
+        """What was found for its variables: by node, or as the list or array it is."""
         return answers if self.nodes is None else dict(zip(self.nodes, answers, strict=True))
 
 

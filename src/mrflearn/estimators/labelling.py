@@ -44,15 +44,15 @@ def chunk_f1(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> f
 
 
 def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> float:
-    """The share of tokens whose label is right."""
+    """The share of tokens whose label is right; those of no known label, None, do not count."""
     if len(gold) != len(found):
         raise DataError(f"X has {len(found)} sequences and y has {len(gold)}.")
     right = total = 0
     for number, (true, guess) in enumerate(zip(gold, found, strict=True)):
         if len(true) != len(guess):
             raise DataError(f"sequence {number} has {len(guess)} items and {len(true)} labels.")
-        right += sum(bool(a == b) for a, b in zip(true, guess, strict=True))
-        total += len(true)
+        known = [bool(a == b) for a, b in zip(true, guess, strict=True) if a is not None]
+        right, total = right + sum(known), total + len(known)
     return right / total if total else 1.0
 
 

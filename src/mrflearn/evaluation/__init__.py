@@ -11,6 +11,17 @@ if TYPE_CHECKING:
     from mrflearn.evaluation.calibration import Reliability, reliability
     from mrflearn.evaluation.chunks import ChunkReport, ChunkScore, chunk_report
     from mrflearn.evaluation.layers import LayersReport, layers_report
+    from mrflearn.evaluation.metrics import (
+        flat_accuracy,
+        flat_accuracy_score,
+        flat_classification_report,
+        flat_f1_score,
+        flat_fbeta_score,
+        flat_precision_score,
+        flat_recall_score,
+        sequence_accuracy,
+        sequence_accuracy_score,
+    )
     from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness, spearman
     from mrflearn.evaluation.tagging import (
         Confusion,
@@ -34,10 +45,19 @@ __all__ = [
     "bracket_report",
     "chunk_report",
     "confusion",
+    "flat_accuracy",
+    "flat_accuracy_score",
+    "flat_classification_report",
+    "flat_f1_score",
+    "flat_fbeta_score",
+    "flat_precision_score",
+    "flat_recall_score",
     "layers_report",
     "likeness",
     "many_to_one",
     "reliability",
+    "sequence_accuracy",
+    "sequence_accuracy_score",
     "spearman",
     "tagging_report",
     "v_measure",

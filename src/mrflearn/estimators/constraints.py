@@ -1,0 +1,156 @@
+"""`Constraints` on the labels of an answer: scores of -inf before any question is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from mrflearn.errors import DataError, InferenceError, SettingsError
+from mrflearn.inference.spans import (
+    TransitionMask,
+    allowed_moves,
+    allowed_states,
+    forbidden_moves,
+    legal_chunks,
+)
+from mrflearn.io.spans import Scheme
+from mrflearn.kernels import chain_sums
+from mrflearn.models.loglinear import ChainPotentials
+
+Pairs = Collection[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What the labels of an answer must obey.
+
+    Parameters
+    ----------
+    scheme
+        Only chunk tags that are well-formed in `"IOB1"`, `"IOB2"` or `"BIOES"`.
+    allowed
+        The only (label, next label) pairs there may be; None: all.
+    forbidden
+        Pairs (label, next label) there may not be.
+    forced
+        For each example the labels that are known, in the form of y: a label, a set of labels, or
+        None (any); None in place of an example where none is known.
+    mask
+        For each sequence a boolean array (tokens x labels in the order of `classes_`), True where
+        a label may be; None in place of an array: anything may be.
+
+    Notes
+    -----
+    CRFs on graphs, factorial and skip-chain ones among them, take `forced` alone.
+
+    """
+
+    scheme: Scheme | None = None
+    allowed: Pairs | None = None
+    forbidden: Pairs = ()
+    forced: Sequence[Any] | None = None
+    mask: Sequence[Any] | None = None
+
+    @classmethod
+    def of(cls, given: Constraints | Iterable[Any]) -> Constraints:
+        """The constraints that a user gave: as they are, or as known labels in the form of y."""
+        return given if isinstance(given, Constraints) else cls(forced=list(given))
+
+    def part(self, first: int, end: int) -> Constraints:
+        """The same for the sequences from `first` up to `end` alone."""
+        forced = None if self.forced is None else self.forced[first:end]
+        return replace(
+            self, forced=forced, mask=None if self.mask is None else self.mask[first:end]
+        )
+
+    def apply(self, chains: ChainPotentials, labels: Sequence[str]) -> ChainPotentials:
+        """The scores, -inf wherever a constraint is violated; `InferenceError` if none is left."""
+        unary, table, chain = chains.unary, chains.table, chains.chain
+        state = chain.label(torch.arange(chain.states, device=unary.device)).cpu()
+        for mask in self._transitions(labels):
+            unary, table = mask.lifted(state).apply(unary, table, chains.steps)
+        for tokens in self._tokens(labels, chains.steps.lengths.tolist()):
+            allowed = chain.allowed(chains.steps.pack(tokens.to(unary.device)))
+            unary = unary.masked_fill(~allowed, -torch.inf)
+        obeying = replace(chains, unary=unary, table=table)
+        _check(obeying)
+        return obeying
+
+    def _transitions(self, labels: Sequence[str]) -> Iterable[TransitionMask]:
+        if self.scheme is not None:
+            yield legal_chunks(labels, self.scheme)
+        if self.allowed is not None:
+            yield allowed_moves(labels, self.allowed)
+        if self.forbidden:
+            yield forbidden_moves(labels, self.forbidden)
+
+    def _tokens(self, labels: Sequence[str], lengths: list[int]) -> Iterable[Bool[Tensor, "k s"]]:
+        if self.forced is not None:
+            sizes = chain(lengths, repeat(0))
+            forced = [[None] * n if own is None else own for own, n in zip(self.forced, sizes)]  # noqa: B905
+            _check_lengths("forced labels", [len(own) for own in forced], lengths)
+            yield allowed_states(labels, [choice for own in forced for choice in own])
+        if self.mask is not None:
+            yield _joined(self.mask, lengths, len(labels))
+
+
+def _joined(masks: Sequence[Any], lengths: list[int], labels: int) -> Bool[Tensor, "k s"]:
+    """The masks of all sequences end to end."""
+    if len(masks) != len(lengths):
+        raise DataError(f"there are masks for {len(masks)} sequences, but {len(lengths)} in X.")
+    parts = [np.ones((0, labels), dtype=bool)]
+    for number, (own, length) in enumerate(zip(masks, lengths, strict=True)):
+        part = np.ones((length, labels), dtype=bool) if own is None else np.asarray(own, dtype=bool)
+        if part.shape != (length, labels):
+            raise DataError(
+                f"the mask of sequence {number} has shape {part.shape}; it has {length} items "
+                f"and there are {labels} labels."
+            )
+        parts.append(part)
+    return torch.from_numpy(np.concatenate(parts))
+
+
+Given = Constraints | Iterable[Any] | None  # as methods take them
+
+
+def known_labels(given: Given) -> Sequence[Any] | None:
+    """The labels that are known; `SettingsError` where there is anything else to obey."""
+    if given is None:
+        return None
+    own = Constraints.of(given)
+    others = {"scheme": own.scheme, "allowed": own.allowed, "mask": own.mask}
+    others["forbidden"] = own.forbidden or None
+    for name, value in others.items():
+        if value is not None:
+            raise SettingsError(
+                f"Constraints({name}=...) are for chains (`CRF`); CRFs on graphs take known labels "
+                "alone, Constraints(forced=...)."
+            )
+    return own.forced
+
+
+def _check_lengths(what: str, found: list[int], lengths: list[int]) -> None:
+    if found == lengths:
+        return
+    if len(found) != len(lengths):
+        raise DataError(f"there are {what} for {len(found)} sequences, but {len(lengths)} in X.")
+    number = next(i for i, n in enumerate(lengths) if found[i] != n)
+    raise DataError(
+        f"sequence {number} has {lengths[number]} items but {what} for {found[number]}."
+    )
+
+
+def _check(chains: ChainPotentials) -> None:
+    total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
+    if bool((total == -torch.inf).any()):
+        raise InferenceError(
+            f"sequence {int((total == -torch.inf).int().argmax())} has no labelling that the "
+            "constraints allow. Do forced labels contradict the scheme, or each other?"
+        )
