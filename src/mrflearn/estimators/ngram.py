@@ -16,7 +16,7 @@ from mrflearn.estimators.text_score import ScoresText, TextScore, refuse_marks, 
 from mrflearn.features.ngrams import count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
-from mrflearn.io.files import PathLike
+from mrflearn.io.files import PathLike, located
 from mrflearn.models.ngram import (
     END,
     NgramModel,
@@ -257,12 +257,8 @@ class NgramLanguageModel(Estimator, ScoresText):
             A fitted model.
 
         """
-        try:
+        with located(path):
             model = from_arpa(read_arpa(path))
-        except DataError as error:
-            if error.path is not None:
-                raise
-            raise DataError(error.problem, path=path) from error
         self = cls(order=model.order)
         self.model_ = model
         self.discounts_ = []

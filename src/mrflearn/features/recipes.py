@@ -18,7 +18,7 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.index import edge
 from mrflearn.io.corpus import read_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite
-from mrflearn.io.files import PathLike, read_lines
+from mrflearn.io.files import Lines, PathLike
 from mrflearn.io.formats import ColumnSentence, as_columns, first_columns, sentence_format
 from mrflearn.io.grmm import read_grmm
 
@@ -465,14 +465,8 @@ class Templates:
 
 def read_template(path: PathLike) -> tuple[str, ...]:
     """The lines of a CRF++ or Wapiti file, each of which is understood."""
-    lines = []
-    for number, line in read_lines(path):
-        try:
-            parse_template(line)
-        except DataError as error:
-            raise DataError(error.problem, path=path, line=number) from None
-        lines.append(line)
-    return tuple(lines)
+    with Lines(path) as lines:
+        return tuple(line for line in lines if parse_template(line) is not None)
 
 
 def parse_template(line: str) -> list[FeatureTemplate]:

@@ -6,12 +6,14 @@ taggers learn what tags words have that they have never seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from scipy.sparse import csr_array
+
+from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
 
 LONGEST_AFFIX = 4
 RARE = "rare"
@@ -55,31 +57,28 @@ class SpellingTable:
     words beside a tag, not below it.
     """
 
-    number: Mapping[str, int]
+    number: Numbering
     matrix: csr_array
     rare_from: int | None
 
     @classmethod
     def of(cls, words: Sequence[str], rare_from: int | None) -> SpellingTable:
         """The table of a vocabulary, whose features get their numbers as they come."""
-        number: dict[str, int] = {}
         found = [
             spelling(word) if rare_from is None else below(word, rare=index >= rare_from)
             for index, word in enumerate(words)
         ]
-        rows = [[number.setdefault(name, len(number)) for name in own] for own in found]
-        return cls(number, _table(rows, len(number)), rare_from)
+        compiled = compile_features([found])
+        return cls(compiled.names, _table(compiled), rare_from)
 
     def rows(self, words: Iterable[str]) -> csr_array:
         """The rows of new words; features this table does not know count for nothing."""
-        features = [
-            spelling(word) if self.rare_from is None else below(word, rare=True) for word in words
-        ]
-        found = [[self.number[name] for name in own if name in self.number] for own in features]
-        return _table(found, len(self.number))
+        plain = self.rare_from is None
+        found = [spelling(word) if plain else below(word, rare=True) for word in words]
+        return _table(compile_features([found], self.number))
 
 
-def _table(rows: list[list[int]], columns: int) -> csr_array:
-    starts = np.cumsum([0, *map(len, rows)])
-    entries = np.array([column for row in rows for column in row], dtype=np.int64)
-    return csr_array((np.ones(len(entries)), entries, starts), shape=(len(rows), columns))
+def _table(features: CompiledFeatures) -> csr_array:
+    entries, starts = features.attributes.numpy(), np.append(0, features.ends.numpy())
+    shape = (features.tokens, len(features.names))
+    return csr_array((np.ones(len(entries)), entries, starts), shape=shape)

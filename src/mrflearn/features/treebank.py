@@ -114,10 +114,8 @@ class TreebankCounts:
 
     def root_counts(self) -> Float[Tensor, " s"]:
         """How often each symbol is a root."""
-        times = torch.zeros(self.shape.symbols, dtype=torch.float64)
-        for symbol, count in self.roots.items():
-            times[symbol] = count
-        return times
+        times = [self.roots[symbol] for symbol in range(self.shape.symbols)]
+        return torch.tensor(times, dtype=torch.float64)
 
     def word_tags(self, vocabulary: Vocabulary) -> Float[Tensor, "v p"]:
         """How often each word of a vocabulary has each tag."""
