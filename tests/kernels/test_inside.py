@@ -90,7 +90,7 @@ def test_scores_may_be_anything(dense, offset):
     moved = inside.expected_counts(words, grammar, torch.ones(2).double(), lengths_of(words))
     plain = counted(problem)
     shift = 2 * offset * 7 + offset * 6 - offset
-    torch.testing.assert_close(moved.log_likelihood - shift, plain.log_likelihood)
+    torch.testing.assert_close(moved.log_partition - shift, plain.log_partition)
     torch.testing.assert_close(moved.rules, plain.rules)
 
 
@@ -100,7 +100,7 @@ def test_long_sentences_do_not_underflow(dense, dtype):
     length = 80
     problem = make_problem(3, 2, length, seed=4, dense=dense, sentences=1, spread=4.0)
     found = counted(problem, dtype=dtype)
-    assert torch.isfinite(found.log_likelihood).all()
+    assert torch.isfinite(found.log_partition).all()
     # A parse of n words has n preterminals, n - 1 rules and one start symbol.
     torch.testing.assert_close(found.words.sum(2), torch.ones(1, length, dtype=dtype))
     torch.testing.assert_close(float(found.rules.sum()), length - 1.0, rtol=1e-4, atol=0)
@@ -128,7 +128,7 @@ def test_a_grammar_without_phrases_has_sentences_of_one_word():
     grammar = GrammarWeights.of(torch.zeros(0), torch.zeros(2), shape)
     words = torch.zeros(1, 1, 2)
     one = inside.expected_counts(words, grammar, torch.ones(1), lengths_of(words))
-    assert one.log_likelihood.item() == pytest.approx(0.6931472)
+    assert one.log_partition.item() == pytest.approx(0.6931472)
     assert one.start.tolist() == [0.5, 0.5]
 
 

@@ -169,6 +169,8 @@ class CompositeLanguageModel(CompositeQuestions):
 
         """
         del y
+        if resume and checkpoint is None:
+            raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
         self._check_settings()
         documents = hold_documents(X)
         vocabulary = self._vocabulary(documents)
@@ -182,12 +184,22 @@ class CompositeLanguageModel(CompositeQuestions):
         index = NgramIndex.of(text.stream, most, len(vocabulary), vocabulary.separator, ends=ends)
         buckets = bucket_count(self.order)
         shape = CompositeShape(levels, index, choice.wiring, self.topics, buckets)
-        order = self.order if self.order > 1 else 0
-        settings = self._settings(checkpoint, resume)
-        jobs = 1 if self.n_jobs is None else self.n_jobs
+        single, jobs = self.dtype == "float32", 1 if self.n_jobs is None else self.n_jobs
         with executor_for(jobs) if executor is None else nullcontext(executor) as place:
+            settings = CompositeSettings(
+                EM(self.max_iterations, self.tolerance, slack=1e-5 if single else 1e-9),
+                self.rounds,
+                self.longest,
+                self.random_state,
+                torch.float32 if single else torch.float64,
+                choose_device(self.device),
+                place,
+                self.verbose,
+                checkpoint_of(checkpoint),
+                resume,
+            )
             self.fit_ = fit_composite(
-                text, len(documents), vocabulary, shape, order, choice, settings, place
+                text, len(documents), vocabulary, shape, self.order, choice, settings
             )
         self.unknown_seen_ = bool((text.stream == vocabulary.unknown).any())
         return self
@@ -295,22 +307,3 @@ class CompositeLanguageModel(CompositeQuestions):
                 raise SettingsError(f"{name} must be >= 1; got {getattr(self, name)}.")
         if self.dtype not in ("float32", "float64"):
             raise SettingsError(f"dtype {self.dtype!r} is not one of 'float32', 'float64'.")
-
-    def _settings(
-        self, checkpoint: PathLike | Checkpoint | None, resume: bool
-    ) -> CompositeSettings:
-        if resume and checkpoint is None:
-            raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-        single = self.dtype == "float32"
-        em = EM(self.max_iterations, self.tolerance, slack=1e-5 if single else 1e-9)
-        return CompositeSettings(
-            em,
-            self.rounds,
-            self.longest,
-            self.random_state,
-            torch.float32 if single else torch.float64,
-            choose_device(self.device),
-            self.verbose,
-            checkpoint_of(checkpoint),
-            resume,
-        )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import islice, repeat
 
 import numpy as np
 import torch
@@ -247,16 +247,14 @@ class CompositeQuestions(Estimator, ScoresText):
 
         """
         fit = self._fitted()
-        generator = np.random.default_rng(
-            self.random_state if random_state is None else random_state
-        )
-        documents = []
+        seed = self.random_state if random_state is None else random_state
+        generator, documents = np.random.default_rng(seed), []
         for _ in range(n):
             # The prior of folding in: a document's shares, worth that many draws.
             drawn = generator.gamma(np.maximum(fit.strength * fit.prior, 1e-3))
             shares = drawn / drawn.sum() if drawn.sum() > 0 else fit.prior
-            made = (list(self._sentence(shares, generator, longest)) for _ in range(sentences))
-            documents.append([words for words in map(fit.vocabulary.decode, made) if words])
+            made = [self._sentence(shares, generator, longest) for _ in range(sentences)]
+            documents.append([words for words in made if words])
         return documents
 
     def _fitted(self) -> CompositeFit:
@@ -346,37 +344,27 @@ class CompositeQuestions(Estimator, ScoresText):
     def _next_rows(self, context: Sequence[int]) -> Counts:
         """The rows of every word in the tables, right after a context."""
         index = self.fit_.model.shape.index
-        size = index.states
+        size, edge = index.states, index.separator
         if index.order == 1:
             return np.arange(size)[None]
         tail = list(context)[-(index.order - 1) :]
-        edge = index.separator
         pieces = [[*tail, word] if word == edge else [*tail, word, edge] for word in range(size)]
         stream = np.concatenate([[edge], *pieces]).astype(np.int64)
         places = np.cumsum([len(piece) for piece in pieces]) - 1
         places -= np.arange(size) != edge
         return index.rows(stream)[:, places]
 
-    def _sentence(
-        self, shares: Figures, generator: np.random.Generator, longest: int
-    ) -> Iterator[int]:
-        """The words of a new sentence, from left to right."""
-        context: list[int] = []
-        for tag in self._preterminals(generator):
-            if len(context) >= longest:
-                return
-            word = draw(self._emission(context, shares)[:, tag].cumsum(), generator)
-            if word == self.fit_.vocabulary.separator:
-                return
-            context.append(word)
-            yield word
-
-    def _preterminals(self, generator: np.random.Generator) -> Iterator[int]:
-        """The preterminals of a new sentence from left to right; without a grammar, without end."""
-        model, shape = self.fit_.model, self.fit_.model.shape.grammar
-        if shape is None:
-            yield from repeat(0)
-            return
-        for symbol, _ in DerivationSampler(shape, model.rules, model.start).draw(generator):
-            if symbol >= shape.phrases:
-                yield symbol - shape.phrases
+    def _sentence(self, shares: Figures, generator: np.random.Generator, longest: int) -> list[str]:
+        """A new sentence: a derivation, or none without a grammar, then words left to right."""
+        fit, ids = self.fit_, list[int]()
+        model, wiring = fit.model, fit.model.shape.grammar
+        tags: Iterable[int] = repeat(0)
+        if wiring is not None:
+            symbols = DerivationSampler(wiring, model.rules, model.start).draw(generator)
+            tags = (s - wiring.phrases for s, _ in symbols if s >= wiring.phrases)
+        for tag in islice(tags, longest):
+            word = draw(self._emission(ids, shares)[:, tag].cumsum(), generator)
+            if word == fit.vocabulary.separator:
+                break
+            ids.append(word)
+        return fit.vocabulary.decode(ids)

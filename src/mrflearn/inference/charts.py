@@ -10,34 +10,16 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.kernels import chart
-from mrflearn.kernels.chart import GrammarWeights
+from mrflearn.kernels.chart import ChartBeliefs, GrammarWeights
 from mrflearn.kernels.rules import RuleShape
 
 # Exact inference over all parses of sentences: the generalised inside-outside algorithm.
-
-
-@dataclass(frozen=True, eq=False)
-class ChartBeliefs:
-    """Log-likelihoods, and how often everything is used on average given the sentences.
-
-    A sentence that the grammar cannot produce has a log-partition of -inf and counts of zero.
-    """
-
-    log_partition: Float[Tensor, " b"]
-    words: Float[Tensor, "t p"]  # each preterminal at each token
-    rules: Float[Tensor, " r"]  # summed over sentences, as are the start symbols
-    start: Float[Tensor, " s"]
-
-    @property
-    def impossible(self) -> Int[Tensor, " i"]:
-        """The sentences without any parse."""
-        return (self.log_partition == -torch.inf).nonzero()[:, 0]
 
 
 @torch.no_grad()
@@ -52,12 +34,12 @@ def inside_outside(
     """
     words, grammar = potentials.padded_words, _weights(potentials)
     weight = words.new_ones(len(potentials.lengths)) if weight is None else weight
-    value = torch.full_like(weight, -torch.inf)
+    value = words.new_full((len(weight),), -torch.inf)
     counts, rules, start = map(torch.zeros_like, (words, potentials.rules, potentials.start))
     for batch in potentials.batches(elements or _elements(words)):
         own = weight[batch.sentences]
         found = chart.expected_counts(words[batch.tokens], grammar, own, batch.lengths)
-        value[batch.sentences], counts[batch.tokens] = found.log_likelihood, found.words
+        value[batch.sentences], counts[batch.tokens] = found.log_partition, found.words
         rules += found.rules
         start += found.start
     return ChartBeliefs(value, counts[:-1], rules, start)

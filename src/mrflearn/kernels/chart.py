@@ -77,22 +77,27 @@ class Spans:
         spans = slice(0, self.length - width + 1)
         return self.by_start[:, spans, width], self.start_scale[:, spans, width]
 
-    def splits(self, width: int) -> SpanPieces:
-        """All splits of the spans of a width."""
+    def splits(self, width: int) -> tuple[Splits, Tensor, Tensor, Tensor]:
+        """All splits of the spans of a width, brought to one scale, and this scale.
+
+        Into two phrases; and what stands beside a word on the left, and a word on the right.
+        """
         n, m, shorter = self.length, self.length - width + 1, self.at(width - 1)[0]
         # Parts of 2 ... width - 2 words on the left, so of width - 2 ... 2 on the right.
         left, right = self.by_start[:, :m, 2 : width - 1], self.by_end[:, width:, m + 1 : n - 1]
         if self.logs:
-            both = Splits(left, right, None)
-            return SpanPieces(both, both, shorter[:, 1:], shorter[:, :-1], shorter)
+            return Splits(left, right, None), shorter[:, 1:], shorter[:, :-1], shorter
         scale = self.start_scale[:, :m, 1:width] + self.end_scale[:, width:, m:n]
         share, top = _shares_of(scale, left.dtype)
         after, before = shorter[:, 1:] * share[..., :1], shorter[:, :-1] * share[..., -1:]
-        both = Splits(left, right, share[..., 1:-1])
-        return SpanPieces(both, both, after, before, top)
+        return Splits(left, right, share[..., 1:-1]), after, before, top
 
-    def parents(self, outside: Spans, width: int) -> SpanPieces:
-        """Where the spans of a width may stand beside others; these are the insides."""
+    def parents(self, outside: Spans, width: int) -> tuple[Splits, Splits, Tensor, Tensor, Tensor]:
+        """Where the spans of a width may stand, brought to one scale, and this scale.
+
+        These are the insides.  Parents and other parts where a span is the left part, and where it
+        is the right part; parents where a word is on the right, and where one is on the left.
+        """
         n, m = self.length, self.length - width + 1
         # Parents of width + 1 ... n words, and other parts of 1 ... n - width words: in step, and
         # in step the other way round where spans are kept by their ends.
@@ -102,29 +107,13 @@ class Spans:
         above = outside.at(width + 1)[0]
         on_left = outside.by_start[:, :m, width + 2 :], self.by_start[:, width:, 2:m]
         on_right = outside.by_end[:, width:, : m - 2], self.by_end[:, :m, width : n - 1]
-        return SpanPieces(
+        return (
             Splits(*on_left, share[..., 1 : m - 1], "before the end"),
             Splits(*on_right, share[..., m - 1 : -1], "after the start"),
             above * share[:, :-1, :1],
             above * share[:, 1:, -1:],
             top,
         )
-
-
-class SpanPieces(NamedTuple):
-    """What is summed for the spans of a width, brought to the scale `top`.
-
-    Upwards, `left` and `right` are one: the splits into two phrases.  Downwards they are parents
-    and other parts where a span is the left and the right part.  The last two are what stands
-    beside a word on the left and a word on the right: upwards, the other part; downwards, the
-    parent, whose word is on the right and on the left.
-    """
-
-    left: Splits
-    right: Splits
-    first: Float[Tensor, "b m x"]
-    last: Float[Tensor, "b m x"]
-    top: Float[Tensor, "b m"]
 
 
 def _shares_of(
@@ -176,7 +165,7 @@ class Chart:
         value = two.apply(two.pairs(Splits.single(words[:, :-1], words[:, 1:])))
         spans.put(2, value, torch.zeros_like(spans.at(2)[1]))
         for width in range(3, n + 1):
-            splits, _, after, before, top = spans.splits(width)
+            splits, after, before, top = spans.splits(width)
             value = up.apply(up.pairs(splits))
             self._add_beside_words((value, after), (value, before), width - 1, up=True)
             spans.put(width, value, top)
@@ -317,13 +306,21 @@ class GrammarWeights:
 # ones are padded to the longest with words of score -inf, and need a grammar with phrases.
 
 
-class ChartCounts(NamedTuple):
-    """Log-likelihoods, and expected counts given the sentences."""
+class ChartBeliefs(NamedTuple):
+    """Log-likelihoods, and how often everything is used on average given the sentences.
 
-    log_likelihood: Float[Tensor, " b"]
-    words: Float[Tensor, "b n p"]
-    rules: Float[Tensor, " r"]
+    A sentence that the grammar cannot produce has a log-partition of -inf and counts of zero.
+    """
+
+    log_partition: Float[Tensor, " b"]
+    words: Float[Tensor, "*t p"]  # each preterminal at each word
+    rules: Float[Tensor, " r"]  # summed over sentences, as are the start symbols
     start: Float[Tensor, " s"]
+
+    @property
+    def impossible(self) -> Int[Tensor, " i"]:
+        """The sentences without any parse."""
+        return (self.log_partition == -torch.inf).nonzero()[:, 0]
 
 
 def log_likelihood(
@@ -340,11 +337,8 @@ def expected_counts(
     grammar: GrammarWeights,
     weight: Float[Tensor, " b"],
     lengths: Int[Tensor, " b"],
-) -> ChartCounts:
-    """Log-likelihoods, and counts where sentence b counts `weight[b]` times.
-
-    Sentences without any parse have log-likelihood -inf, and count nothing.
-    """
+) -> ChartBeliefs:
+    """Beliefs where sentence b counts `weight[b]` times."""
     words, word_shift = _near_one(scores)
     chart, own, top, scale = _roots(words, grammar, lengths)
     joint = top * grammar.start[own]
@@ -359,7 +353,7 @@ def expected_counts(
         root = torch.where(top > 0, grammar.start[own], 0.0)
         root_scale = torch.where(total > 0, -value, -torch.inf)
         words, rules = chart.expected_counts(root, root_scale, weight, lengths)
-    return ChartCounts(grammar.unscaled(value, word_shift, lengths), words, rules, start)
+    return ChartBeliefs(grammar.unscaled(value, word_shift, lengths), words, rules, start)
 
 
 def _roots(

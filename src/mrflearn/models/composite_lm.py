@@ -49,6 +49,7 @@ from mrflearn.models.ngram import NgramLevel, with_blind
 LETTERS = "qrstuv"
 GIVEN = 3  # levels that are not learned
 TOKENS_PER_BATCH = 8192
+PLACES = ("rows", "bucket", "document")  # of tokens, in a batch
 Figures: TypeAlias = NDArray[np.float64]
 Tables: TypeAlias = tuple[Float[Tensor, "k a h"], ...]
 
@@ -97,10 +98,8 @@ class TokenBatch:
 
     def to(self, model: CompositeModel) -> TokenBatch:
         """The same on the device of a model, probabilities in its numbers."""
-        device = model.weights.device
-        rows, bucket, document = (x.to(device) for x in (self.rows, self.bucket, self.document))
-        given = self.given.to(model.weights)
-        return replace(self, rows=rows, bucket=bucket, document=document, given=given)
+        moved = {name: getattr(self, name).to(model.tags.device) for name in PLACES}
+        return replace(self, given=self.given.to(model.weights), **moved)
 
 
 @final
@@ -215,9 +214,9 @@ class CompositeModel:
         """The same shape with other numbers."""
         return CompositeModel.of(self.shape, tensors)
 
-    def to(self, device: torch.device) -> CompositeModel:
-        """The same on a device."""
-        moved = {name: value.to(device) for name, value in self.tensors().items()}
+    def to(self, device: torch.device, kind: torch.dtype) -> CompositeModel:
+        """The same on a device, in numbers of a kind."""
+        moved = {name: value.to(device, kind) for name, value in self.tensors().items()}
         wiring = None if self.shape.grammar is None else self.shape.grammar.to(device)
         return CompositeModel.of(replace(self.shape, grammar=wiring), moved)
 

@@ -1,6 +1,6 @@
 """EM of the composite model: expected counts given the words, and the model that they make.
 
-[Wang 2005, section 3]: preterminal scores alpha_ii(A) for a whole batch, the chart, then the
+[Wang 2005, section 3]: preterminal scores alpha_ii(A) for a batch, the chart, then the
 expected counts of preterminals back to levels, entries of tables and topics.
 """
 

@@ -130,7 +130,7 @@ FEW_DOCUMENTS = 10  # below so many, sentences are divided instead
 
 
 def fold_numbers(text: DocumentStream, documents: int) -> Counts:
-    """The fold of each sentence; whole documents go together, unless there are few."""
+    """The fold of each sentence; documents go together, unless there are few."""
     unit = text.document if documents >= FEW_DOCUMENTS else np.arange(len(text))
     return np.unique(unit % FOLDS, return_inverse=True)[1]
 
@@ -150,31 +150,24 @@ class Fold(NamedTuple):
         return ngram_scores(self.text, self.level, tag_of_word.double().cpu().numpy())
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Folds:
-    """A text and its folds."""
+def folds_of(
+    text: DocumentStream, number: Counts, order: int, vocabulary: Vocabulary
+) -> list[Fold]:
+    """The folds of a text; `order` 1: without n-gram models.  A single fold judges itself."""
+    folds = []
+    for k in range(int(number.max()) + 1):
+        inside, outside = np.flatnonzero(number == k), np.flatnonzero(number != k)
+        rest = text.part(outside if len(outside) else inside)
+        level = NgramLevel.learn(rest.stream, order, vocabulary) if order > 1 else None
+        folds.append(Fold(inside, text.part(inside), level))
+    return folds
 
-    text: DocumentStream
-    each: tuple[Fold, ...]
 
-    @classmethod
-    def of(cls, text: DocumentStream, number: Counts, order: int, vocabulary: Vocabulary) -> Folds:
-        """The folds of a text; `order` 0: without n-gram models.  A single fold judges itself."""
-        each = []
-        for k in range(int(number.max()) + 1):
-            inside, outside = np.flatnonzero(number == k), np.flatnonzero(number != k)
-            rest = text.part(outside if len(outside) else inside)
-            level = NgramLevel.learn(rest.stream, order, vocabulary) if order else None
-            each.append(Fold(inside, text.part(inside), level))
-        return cls(text, tuple(each))
-
-    def scores(self, tag_of_word: Tensor) -> NgramScores:
-        """What the n-gram models make of each token of the text."""
-        places = [self.text.places(fold.sentences, ends=True) for fold in self.each]
-        order = np.argsort(np.concatenate(places))
-        pieces = zip(*(fold.scores(tag_of_word) for fold in self.each), strict=True)
-        return NgramScores(*(np.concatenate(own)[order] for own in pieces))
+def fold_scores(text: DocumentStream, folds: Sequence[Fold], tag_of_word: Tensor) -> NgramScores:
+    """What the n-gram models of the folds make of each token of the text."""
+    order = np.argsort(np.concatenate([text.places(f.sentences, ends=True) for f in folds]))
+    pieces = zip(*(fold.scores(tag_of_word) for fold in folds), strict=True)
+    return NgramScores(*(np.concatenate(own)[order] for own in pieces))
 
 
 def deleted_model(model: CompositeModel, rest: Expected, prior: RulePrior) -> CompositeModel:
@@ -209,6 +202,7 @@ class CompositeSettings:
     seed: int
     kind: torch.dtype
     device: torch.device
+    executor: Executor
     progress: bool = False
     checkpoint: Checkpoint | None = None
     resume: bool = False
@@ -220,21 +214,21 @@ class Trainer:
     """What the phases of one training share; each takes a record and gives the next one."""
 
     settings: CompositeSettings
-    executor: Executor
-    folds: Folds
+    text: DocumentStream
+    folds: Sequence[Fold]
     model: CompositeModel  # at the start
     prior: RulePrior
 
     def text_batches(self, tag_of_word: Float[Tensor, "w a"]) -> list[TokenBatch]:
         """The text, with what the n-gram models of other folds make of it."""
-        scores = self.folds.scores(tag_of_word)
-        return batches(self.folds.text, scores, self.model.shape, self.settings.longest)
+        scores = fold_scores(self.text, self.folds, tag_of_word)
+        return batches(self.text, scores, self.model.shape, self.settings.longest)
 
     def step(self, parameters: Parameters, train: list[TokenBatch]) -> tuple[float, Parameters]:
         """One EM step on the text, whose batches are made here if there are none."""
         if not train:  # a resumed training knows its tags only now
             train += self.text_batches(parameters["tag_of_word"])
-        return text_step(parameters, self.model, train, self.executor, self.prior)
+        return text_step(parameters, self.model, train, self.settings.executor, self.prior)
 
     def deleted_models(self, record: Parameters) -> tuple[Parameters, list[FoldTrial]]:
         """Folds of the text, each with the model of the others, and which words have which tags.
@@ -243,15 +237,15 @@ class Trainer:
         """
         model, documents = self.model.with_tensors(record), record["documents"]
         shape, longest, counts, texts = model.shape, self.settings.longest, [], []
-        for fold in self.folds.each:
+        for fold in self.folds:
             own = batches(fold.text, fold.scores(record["tag_of_word"]), shape, longest)
-            counts.append(expect(model, documents, own, self.executor))
+            counts.append(expect(model, documents, own, self.settings.executor))
         tags = torch.stack([found.tags for found in counts]).sum(dim=0)
         model = replace(model, tags=tags.sum(dim=0) / tags.sum())
         # The first folds, as many as weights need.
-        judged = np.cumsum([len(fold.text.stream) for fold in self.folds.each])
+        judged = np.cumsum([len(fold.text.stream) for fold in self.folds])
         for number in range(min(len(judged), 1 + int(np.searchsorted(judged, MOST_JUDGED)))):
-            rest, fold = counts_of_others(counts, number), self.folds.each[number]
+            rest, fold = counts_of_others(counts, number), self.folds[number]
             scores = fold.scores(self._tag_shares(rest.tags))
             own = batches(fold.text, scores, shape, longest, by_sentence=True)
             texts.append((deleted_model(model, rest, self.prior), fold.text, own))
@@ -277,7 +271,9 @@ class Trainer:
                 return record, True
             centre = record["weights" if now_tied else "common"]
             prior = TIED_PRIOR if now_tied else TAG_PRIOR
-            step = weight_step(trials, self.executor, centre, prior, tied=now_tied, seen=seen)
+            step = weight_step(
+                trials, self.settings.executor, centre, prior, tied=now_tied, seen=seen
+            )
             outcome = em.fit(step, {"weights": record["weights"]})
             weights, stopped = outcome.model["weights"], outcome.ending == "interrupted"
             record = {**record, "weights": weights}
@@ -375,22 +371,21 @@ def fit_composite(
     order: int,
     choice: GrammarChoice,
     settings: CompositeSettings,
-    executor: Executor,
 ) -> CompositeFit:
     """The model trained on so many documents, from the best of several starts.
 
-    `order` 0: without an n-gram model.
+    `order` 1: without an n-gram model.
     """
-    folds = Folds.of(text, fold_numbers(text, documents), order, vocabulary)
+    folds = folds_of(text, fold_numbers(text, documents), order, vocabulary)
     topics = start_topics(text, shape, documents, settings.seed)
-    begun = [_begin(settings, executor, shape, folds, topics, start) for start in choice.starts]
+    begun = [_begin(settings, shape, text, folds, topics, start) for start in choice.starts]
     trainer, record = begun[0] if len(begun) == 1 else min(begun, key=lambda one: _promise(*one))
     record, reason = trainer.run(record)
     return CompositeFit(
         trainer.model.with_tensors(record),
         vocabulary,
         choice.names,
-        NgramLevel.learn(text.stream, order, vocabulary) if order else None,
+        NgramLevel.learn(text.stream, order, vocabulary) if order > 1 else None,
         record["tag_of_word"].double().cpu().numpy(),
         topic_prior(record["documents"]),
         float(record["strength"]),
@@ -402,9 +397,9 @@ def fit_composite(
 
 def _begin(
     settings: CompositeSettings,
-    executor: Executor,
     shape: CompositeShape,
-    folds: Folds,
+    text: DocumentStream,
+    folds: Sequence[Fold],
     topics: PLSA,
     start: GrammarStart,
 ) -> tuple[Trainer, Parameters]:
@@ -412,10 +407,9 @@ def _begin(
     guess = start.tag_of_word.clone()
     if shape.grammar is not None:
         guess[shape.index.separator] = 0
-    train = batches(folds.text, folds.scores(guess), shape)
-    given = folds.each[0].level is not None
-    model = start_model(shape, train, topics, start, given).to(settings.device)
-    model = model.with_tensors({n: t.to(settings.kind) for n, t in model.tensors().items()})
+    train = batches(text, fold_scores(text, folds, guess), shape)
+    given = folds[0].level is not None
+    model = start_model(shape, train, topics, start, given).to(settings.device, settings.kind)
     treebank = shape.grammar is not None and not shape.grammar.dense
     prior = RulePrior.around(model, TREEBANK_USES if treebank else 0.0)
     state = {
@@ -428,7 +422,7 @@ def _begin(
     record = state | {f"best.{name}": value for name, value in state.items()}
     nothing = torch.zeros(0, dtype=torch.float64)
     record |= {"held": nothing, "rows": nothing.reshape(0, 3), "rounds": nothing.sum()}
-    return Trainer(settings, executor, folds, model, prior), record
+    return Trainer(settings, text, folds, model, prior), record
 
 
 def _promise(trainer: Trainer, record: Parameters) -> float:
