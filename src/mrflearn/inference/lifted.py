@@ -136,9 +136,9 @@ class LiftedInference(ABC, Generic[P]):
         """A warm start for these potentials, from scratch."""
         return None
 
-    def drift(self, like: Tensor) -> float:  # noqa: ARG002
-        """The residual above which an evaluation is to be repeated from where it ended."""
-        return math.inf
+    def limits(self, like: Tensor) -> tuple[float, float]:  # noqa: ARG002
+        """The residual and the gap above which an evaluation is repeated from where it ended."""
+        return math.inf, math.inf
 
     @abstractmethod
     def __call__(
@@ -264,9 +264,10 @@ def _tag_duals(potentials: TagPotentials, of_tags: int, of_words: int) -> dict[s
 
 
 FIRST_RATIO = 0.087  # the weight of each offset over that of the one before it
-FEW_STATES = 4096
+FEW_STATES = 1000
 MOST_STEPS, HASTY_STEPS = 30, 5  # power steps of an evaluation, and of a first answer
-HASTY_GAP = 0.3  # before its last step, which narrows it several times
+WIDER = 10  # the gap of a first answer, which errs by some 1e-5 of it
+STEP_GAIN = 3  # each step narrows the gap at least so often
 STEPS_UNSEEN = 4  # on a GPU, where a recorded evaluation cannot look
 DRIFT_UNSEEN = 5e-5  # what is left of the error of a recorded evaluation, at most
 QUICK_STEPS = 100  # of certificates in the scores' own precision, at most
@@ -307,10 +308,11 @@ class Spectral(LiftedInference[P]):
         """The same in double precision."""
         return self
 
-    def drift(self, like: Tensor) -> float:
+    def limits(self, like: Tensor) -> tuple[float, float]:
+        tolerance, gap = closeness(like)
         if not self.recorded:
-            return math.inf
-        return DRIFT_UNSEEN if like.dtype == torch.float32 else closeness(like)[0]
+            return math.inf, WIDER * gap
+        return DRIFT_UNSEEN if like.dtype == torch.float32 else tolerance, math.inf
 
     def pursue(
         self, matrices: PositiveMatrices, warm: Vectors, *, thorough: bool
@@ -322,7 +324,7 @@ class Spectral(LiftedInference[P]):
         """
         tolerance, gap = closeness(warm)
         closely = thorough or warm.shape[-1] <= FEW_STATES
-        steps, gap = (MOST_STEPS, gap) if closely else (HASTY_STEPS, HASTY_GAP)
+        steps, gap = (MOST_STEPS, gap) if closely else (HASTY_STEPS, STEP_GAIN * WIDER * gap)
         vectors, growth = follow(matrices, warm, tolerance, steps, gap)
         return vectors, growth, closely
 

@@ -117,7 +117,6 @@ class TagFrequencies:
 M = TypeVar("M")
 MOST_REPEATS = 10
 FAR_ABOVE = 1e-2  # nats per position above the accepted value: no penalty makes up for so much
-WIDEST_GAP = 0.1  # of a first answer to its proven limit, which then errs by some 1e-5
 
 
 @final
@@ -147,7 +146,7 @@ class LiftedLikelihood(Objective[M]):
         # A tensor of no elements where the inference has no use for a warm start.
         self.committed = begin.new_empty(0) if warm is None else warm
         self.warm = self.committed.clone()
-        self._drift = inference.drift(self.warm)
+        self._drift, self._gap = inference.limits(self.warm)
         evaluate = self._evaluate
         self._run = recorded(evaluate, begin) if inference.recorded else evaluate
 
@@ -184,7 +183,7 @@ class LiftedLikelihood(Objective[M]):
         if found.warm is not None:
             further, gap = onward(found.warm, *others)
             self.warm.copy_(further)
-            self._converged = found.converged or float(gap) <= WIDEST_GAP
+            self._converged = found.converged or float(gap) <= self._gap
         self.log_partition.copy_(found.log_partition.detach())
         if isinstance(found.residual, Tensor):
             self.noise.copy_(found.residual)
