@@ -363,28 +363,6 @@ def degree_limit_error(graph: FactorGraph) -> str | None:
     )
 
 
-def log2_joint_states(graph: FactorGraph, extra: int = 0) -> float:
-    """The logarithm of the joint states of the largest neighbourhood of a clique.
-
-    `extra`: states that every variable has besides its own.
-    """
-    rows, columns, count = [], [], 0
-    for group in graph.groups:
-        scope = group.scope.cpu().numpy()
-        rows.append(np.repeat(np.arange(count, count + len(scope)), scope.shape[1]))
-        columns.append(scope.ravel())
-        count += len(scope)
-    if not count:
-        return 0.0
-    places = np.concatenate(rows), np.concatenate(columns)
-    shape = count, graph.variables
-    members = csr_array((np.ones(len(places[0]), dtype=np.float32), places), shape=shape)
-    around = members @ (members.T @ members)  # variables that share a clique with a member
-    around.data[:] = 1.0
-    sizes = np.log2(graph.states.cpu().numpy() + extra)
-    return float((around @ sizes).max())
-
-
 def neighbourhoods(graph: FactorGraph, auxiliary: Auxiliary = "exact") -> list[Neighbourhoods]:
     """The local problems of every clique."""
     known = _known(graph)

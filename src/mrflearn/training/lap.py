@@ -40,9 +40,8 @@ from mrflearn.graph.gauges import reference_gauge
 from mrflearn.graph.neighbourhood import (
     LocalShape,
     Neighbourhoods,
-    degree_limit_error,
-    log2_joint_states,
     lone_cliques,
+    neighbourhoods,
 )
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.io.files import PathLike
@@ -286,13 +285,11 @@ def check_support(
 
 def lap_refuses(graph: FactorGraph, *, missing: bool) -> str | None:
     """Why the neighbourhoods of a graph are too large for LAP; None where they are not."""
-    reason = degree_limit_error(graph)
-    if reason:
-        return reason
-    largest = 2 ** min(log2_joint_states(graph, extra=int(missing)), 1000.0)
-    if largest <= MOST_CELLS:
-        return None
-    return f"a neighbourhood has {largest:.3g} joint states; at most {MOST_CELLS:,} can be handled"
+    try:
+        LocalPlan.of(neighbourhoods(graph, "dense"), missing=missing)
+    except GraphError as error:
+        return str(error).partition(". ")[0]
+    return None
 
 
 def check_untied(graph: FactorGraph) -> None:
