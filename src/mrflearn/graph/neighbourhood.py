@@ -201,8 +201,8 @@ def places_of(mask: int) -> Places:
 
 # What a marginal field inherits from the variables that were summed out.
 
-# How many variables may be visited, in all, to tell apart pieces that do not meet close by.  Pieces
-# that are not told apart are taken as one, which adds terms and keeps the estimate consistent
+# How many variables may be visited, in all, to distinguish pieces that do not meet close by.  Pieces
+# that are not distinguished are taken as one, which adds terms and keeps the estimate consistent
 # [Mizrahi 2014, after Proposition 4].
 VISITS = 20_000_000
 LEAST_VISITS = 64

@@ -35,7 +35,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
 from mrflearn.features.observations import CliqueCounts, Samples
-from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.factor_graph import FactorGraph, factor_degrees
 from mrflearn.graph.gauges import reference_gauge
 from mrflearn.graph.neighbourhood import (
     LocalShape,
@@ -447,9 +447,12 @@ def pseudo_moments(graph: FactorGraph, counts: CliqueCounts) -> Outcome[TabularM
 
 def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
     """The tables of eq. 13; all factors of a variable without its own share its term."""
-    scopes = [group.scope for group in graph.groups]
-    single = _degrees(graph, [scope for scope in scopes if scope.shape[1] == 1])
-    holders = torch.where(single > 0, single, _degrees(graph, scopes))
+    alone = [group for group in graph.groups if group.arity == 1]
+    single, degrees = (
+        torch.from_numpy(factor_degrees(own)).to(graph.device)
+        for own in (replace(graph, groups=tuple(alone)), graph)
+    )
+    holders = torch.where(single > 0, single, degrees)
     tables = []
     for group, seen in zip(graph.groups, counts.counts, strict=True):
         table = _log_share(group.name, seen)
@@ -462,13 +465,6 @@ def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
             table = table + share.reshape(-1, *[1] * group.arity) * own
         tables.append(DenseTable(table))
     return Potentials(graph, tuple(tables))
-
-
-def _degrees(graph: FactorGraph, scopes: Sequence[Int[Tensor, "f a"]]) -> Float[Tensor, " v"]:
-    """In how many of these scopes each variable is."""
-    none = torch.zeros(0, dtype=torch.int64, device=graph.device)
-    members = torch.cat([none, *(scope.reshape(-1) for scope in scopes)])
-    return torch.bincount(members, minlength=graph.variables).double()
 
 
 def _log_share(name: str, seen: Float[Tensor, " f *shape"]) -> Float[Tensor, " f *shape"]:
