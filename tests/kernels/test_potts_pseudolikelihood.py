@@ -15,9 +15,10 @@ from mrflearn.models.potts import PottsModel, gather_pairs, spread
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.pseudolikelihood import (
     CodedSamples,
-    DensePseudolikelihood,
     Pseudolikelihood,
     coded_samples,
+    dense_pseudolikelihood,
+    is_dense,
 )
 
 SHAPES = [(1, 2, 2), (7, 3, 2), (40, 5, 4), (13, 9, 21)]
@@ -58,7 +59,7 @@ def test_value_and_gradients_are_those_of_the_general_pseudolikelihood(
     leaves = {name: value.requires_grad_(True) for name, value in model.parameters().items()}
     model = model.with_parameters(leaves)
     slow = Pseudolikelihood()(model, Samples(rows, weights))
-    fast = DensePseudolikelihood()(model, CodedSamples(CodedRows.of(rows, shape[2]), weights))
+    fast = dense_pseudolikelihood(model, CodedSamples(CodedRows.of(rows, shape[2]), weights))
     torch.testing.assert_close(fast, slow)
     expected = torch.autograd.grad(slow, list(leaves.values()))
     slopes = torch.autograd.grad(fast, list(leaves.values()))
@@ -71,7 +72,7 @@ def test_gradients_by_finite_differences() -> None:
     batch = CodedSamples(CodedRows.of(rows, 3), weights)
 
     def value(fields: torch.Tensor, couplings: torch.Tensor) -> torch.Tensor:
-        return DensePseudolikelihood()(PottsModel(fields, couplings), batch)
+        return dense_pseudolikelihood(PottsModel(fields, couplings), batch)
 
     inputs = [p.requires_grad_(True) for p in model.parameters().values()]
     assert torch.autograd.gradcheck(value, inputs)
@@ -120,7 +121,7 @@ def test_dense_graphs_of_any_edges_agree_with_the_general_objective(seed: int) -
     every = torch.triu_indices(6, 6, 1).t()
     edges = every[torch.randperm(15, generator=generator)[:9]].flip(1)
     graph = pairwise(torch.full((6,), 3), edges)
-    assert DensePseudolikelihood.suits(graph)
+    assert is_dense(graph)
     zeros = TabularModel.zeros(graph)
     drawn = {
         name: torch.randn(value.shape, generator=generator).double().requires_grad_(True)
@@ -128,7 +129,7 @@ def test_dense_graphs_of_any_edges_agree_with_the_general_objective(seed: int) -
     }
     model = zeros.with_parameters(drawn)
     samples = Samples.distinct(torch.randint(3, (20, 6), generator=generator))
-    fast = DensePseudolikelihood()(model, coded_samples(samples, 3, 100)[0])
+    fast = dense_pseudolikelihood(model, coded_samples(samples, 3, 100)[0])
     slow = Pseudolikelihood()(model, samples)
     torch.testing.assert_close(fast, slow)
     slopes = (torch.autograd.grad(value, list(drawn.values())) for value in (fast, slow))
@@ -138,7 +139,7 @@ def test_dense_graphs_of_any_edges_agree_with_the_general_objective(seed: int) -
 
 def test_what_is_not_dense_or_not_plain_does_not_suit() -> None:
     two = torch.full((4,), 2)
-    assert not DensePseudolikelihood.suits(grid(4, 4))
-    assert not DensePseudolikelihood.suits(pairwise(two, torch.tensor([[0, 1], [1, 0]])))
+    assert not is_dense(grid(4, 4))
+    assert not is_dense(pairwise(two, torch.tensor([[0, 1], [1, 0]])))
     mixed = pairwise(torch.tensor([2, 2, 3]), torch.tensor([[0, 1], [0, 2], [1, 2]]))
-    assert not DensePseudolikelihood.suits(mixed)
+    assert not is_dense(mixed)

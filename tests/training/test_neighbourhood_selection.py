@@ -90,9 +90,7 @@ def test_independent_variables_are_not_joined() -> None:
     assert edges.tolist() == []
 
 
-@pytest.mark.parametrize(
-    "setting", [{"gamma": -1}, {"path": 1}, {"combine": "xor"}, {"ratio": 1.0}]
-)
+@pytest.mark.parametrize("setting", [{"gamma": -1}, {"path": 1}, {"combine": "xor"}])
 def test_settings_that_make_no_sense_are_refused(setting: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
         select_edges(Samples(torch.zeros(2, 2)), torch.tensor([2, 2]), **setting)  # type: ignore[arg-type]

@@ -37,11 +37,12 @@ from mrflearn.objectives.problem import Cholesky, Penalty
 from mrflearn.objectives.pseudolikelihood import (
     BlanketPseudolikelihood,
     Blankets,
-    DensePseudolikelihood,
     Pseudolikelihood,
     available_cases,
     available_terms,
     coded_samples,
+    dense_pseudolikelihood,
+    is_dense,
 )
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lap import (
@@ -308,9 +309,9 @@ def _pseudolikelihood(training: FieldTraining, graph: FactorGraph, samples: Samp
         objective = Autograd(model, list(cases.chunks(CHUNK)), Pseudolikelihood())
     else:
         rows = Samples.distinct(samples.states.long(), samples.weights)
-        if DensePseudolikelihood.suits(graph):
+        if is_dense(graph):
             coded = coded_samples(rows, graph.most_states, CODED)
-            objective = Autograd(model, coded, DensePseudolikelihood())
+            objective = Autograd(model, coded, dense_pseudolikelihood)
         else:
             objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
     seen = (whole, counted) if len(whole) and training._scales(graph) else None
@@ -422,19 +423,15 @@ def feature_covariance(graph: FactorGraph, samples: Samples) -> Float[Tensor, "p
 
 
 def _features(graph: FactorGraph, layout: ParameterLayout, states: Tensor) -> Float[Tensor, "p n"]:
-    """Which parameters count in which sample."""
+    """Which parameters count in which sample: those of states that are all above 0."""
     found = torch.zeros(layout.size, states.shape[1], dtype=torch.float64, device=graph.device)
-    begin = 0
-    for group in graph.groups:
-        free = [n - 1 for n in graph.shape(group)] if len(group) else []
-        product = found.new_ones(len(group), 1, states.shape[1])
-        for axis, size in enumerate(free):
-            column = states.index_select(0, group.scope[:, axis])
-            wanted = torch.arange(1, size + 1, device=graph.device, dtype=column.dtype)
-            here = (column.unsqueeze(1) == wanted.view(1, -1, 1)).to(product)
-            product = (product.unsqueeze(2) * here.unsqueeze(1)).flatten(1, 2)
-        places = layout.start[begin : begin + len(group)]
-        index = places.unsqueeze(1) + torch.arange(product.shape[1], device=graph.device)
-        found.index_add_(0, index.view(-1), product.flatten(0, 1))
-        begin += len(group)
+    groups = [group for group in graph.groups if len(group)]
+    starts = layout.start.split([len(group) for group in groups])
+    for group, start in zip(groups, starts, strict=True):
+        columns = states[group.scope.T].long()  # (a, f, n)
+        place = torch.zeros_like(columns[0])
+        for column, size in zip(columns, graph.shape(group), strict=True):
+            place = place * (size - 1) + column - 1
+        here = (columns > 0).all(dim=0)
+        found.scatter_add_(0, torch.where(here, start.unsqueeze(1) + place, 0), here.to(found))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,7 +25,7 @@ from mrflearn.models.potts import PottsModel
 from mrflearn.models.storage import figure
 from mrflearn.objectives.base import Autograd, Layout
 from mrflearn.objectives.problem import Diagonal, Penalty
-from mrflearn.objectives.pseudolikelihood import DensePseudolikelihood, coded_samples
+from mrflearn.objectives.pseudolikelihood import coded_samples, dense_pseudolikelihood
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
@@ -147,11 +146,11 @@ class PottsField(FieldQuestions):
             "Use fewer columns, or a device with more memory.",
             rows.device,
         )
-        frequencies = _frequencies(rows, weights, states)
+        frequencies = _frequencies(Samples(rows, weights), states)
         start = _independent(frequencies, dtype)
         batches = coded_samples(Samples(rows, weights.to(dtype)), states, BATCH)
         outcome: Outcome[PottsModel] = minimise(
-            Autograd(start, batches, DensePseudolikelihood()),
+            Autograd(start, batches, dense_pseudolikelihood),
             LBFGS(max_iterations=self.max_iterations, tolerance=None, delta=self.tolerance),
             penalty=Penalty(l2=l2),
             scaling=_sizes(start, frequencies, float(weights.sum()), l2),
@@ -220,13 +219,10 @@ class PottsField(FieldQuestions):
         return model
 
 
-def _frequencies(
-    rows: Int[Tensor, "n v"], weights: Float[Tensor, " n"], states: int
-) -> Float[Tensor, "v s"]:
-    variables = rows.shape[1]
-    counts = torch.full((variables, states), PSEUDOCOUNT, dtype=torch.float64, device=rows.device)
-    for chunk, weight in zip(rows.split(BATCH), weights.split(BATCH), strict=True):
-        counts.scatter_add_(1, chunk.t(), weight.double().expand(variables, -1))
+def _frequencies(samples: Samples, states: int) -> Float[Tensor, "v s"]:
+    """Of the states of each column, with a pseudocount."""
+    columns = torch.arange(samples.states.shape[1], device=samples.states.device)
+    counts = samples.count(columns.unsqueeze(1), (states,)).t() + PSEUDOCOUNT
     return counts / counts.sum(dim=1, keepdim=True)
 
 
@@ -235,8 +231,7 @@ def _independent(frequencies: Float[Tensor, "v s"], dtype: torch.dtype) -> Potts
     variables, states = frequencies.shape
     scores = frequencies.log()
     fields = (scores - scores[:, :1])[:, 1:].to(dtype)
-    zeros = PottsModel.zeros(variables, states, dtype=dtype, device=frequencies.device)
-    return replace(zeros, fields=fields)
+    return PottsModel(fields, fields.new_zeros(variables * (variables - 1) // 2, states, states))
 
 
 def _sizes(

@@ -201,8 +201,8 @@ def places_of(mask: int) -> Places:
 
 # What a marginal field inherits from the variables that were summed out.
 
-# How many variables may be visited, in all, to tell apart pieces that do not meet close by.  Pieces
-# that are not told apart are taken as one, which adds terms and keeps the estimate consistent
+# How many variables may be visited, in all, to distinguish pieces that do not meet close by.  Pieces
+# that are not distinguished are taken as one, which adds terms and keeps the estimate consistent
 # [Mizrahi 2014, after Proposition 4].
 VISITS = 20_000_000
 LEAST_VISITS = 64
@@ -361,28 +361,6 @@ def degree_limit_error(graph: FactorGraph) -> str | None:
         f"variable {variable} is in {int(degrees[variable])} cliques, so the joint states around "
         f"it cannot be counted (at most {MOST_FACTORS} can be handled)"
     )
-
-
-def log2_joint_states(graph: FactorGraph, extra: int = 0) -> float:
-    """The logarithm of the joint states of the largest neighbourhood of a clique.
-
-    `extra`: states that every variable has besides its own.
-    """
-    rows, columns, count = [], [], 0
-    for group in graph.groups:
-        scope = group.scope.cpu().numpy()
-        rows.append(np.repeat(np.arange(count, count + len(scope)), scope.shape[1]))
-        columns.append(scope.ravel())
-        count += len(scope)
-    if not count:
-        return 0.0
-    places = np.concatenate(rows), np.concatenate(columns)
-    shape = count, graph.variables
-    members = csr_array((np.ones(len(places[0]), dtype=np.float32), places), shape=shape)
-    around = members @ (members.T @ members)  # variables that share a clique with a member
-    around.data[:] = 1.0
-    sizes = np.log2(graph.states.cpu().numpy() + extra)
-    return float((around @ sizes).max())
 
 
 def neighbourhoods(graph: FactorGraph, auxiliary: Auxiliary = "exact") -> list[Neighbourhoods]:

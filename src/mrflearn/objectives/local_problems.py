@@ -67,7 +67,7 @@ class Problems:
         return len(self.scope)
 
     def some(self, wanted: Bool[Tensor, " n"]) -> Problems:
-        """Those that are wanted, numbered anew."""
+        """Those that are wanted, renumbered."""
         number = wanted.cumsum(0) - 1
         parts = []
         for part in self.parts:

@@ -7,9 +7,9 @@ The same function in three forms, by what is cheapest to evaluate:
 - `BlanketPseudolikelihood`, of counts of each variable with its neighbours: a local problem with
   that variable summed and the neighbours given.  Once counted, the cost no longer depends on the
   number of samples;
-- `DensePseudolikelihood`, of rows and pairwise fields with most edges, by a kernel of its own (with
-  one coupling table a pair: the "symmetric" form of Ekeberg et al. 2013, eq. 17, which CCMpred and
-  plmc minimise).
+- `dense_pseudolikelihood`, of rows and pairwise fields with most edges, by a kernel of its own
+  (with one coupling table a pair: the "symmetric" form of Ekeberg et al. 2013, eq. 17, which CCMpred
+  and plmc minimise).
 """
 
 from __future__ import annotations
@@ -172,38 +172,34 @@ def coded_samples(samples: Samples, states: int, rows: int) -> list[CodedSamples
     ]
 
 
-@dataclass(frozen=True)
-class DensePseudolikelihood:
-    """The same for any pairwise field that `suits` it; for graphs with most of their edges."""
+def is_dense(graph: FactorGraph) -> bool:
+    """Whether all variables have as many states, and a quarter of the pairs one table each."""
+    wide = [group for group in graph.groups if group.arity > 1]
+    if any(group.arity > 2 for group in wide):
+        return False
+    pairs = [tuple(sorted(pair)) for group in wide for pair in group.scope.tolist()]
+    once = len(set(pairs)) == len(pairs)
+    enough = 8 * len(pairs) >= graph.variables * (graph.variables - 1)
+    return once and enough and len(set(graph.states.tolist())) == 1
 
-    @staticmethod
-    def suits(graph: FactorGraph) -> bool:
-        """Whether all variables have as many states, and a quarter of the pairs one table each."""
-        wide = [group for group in graph.groups if group.arity > 1]
-        if any(group.arity > 2 for group in wide):
-            return False
-        pairs = [tuple(sorted(pair)) for group in wide for pair in group.scope.tolist()]
-        once = len(set(pairs)) == len(pairs)
-        enough = 8 * len(pairs) >= graph.variables * (graph.variables - 1)
-        return once and enough and len(set(graph.states.tolist())) == 1
 
-    def __call__(self, model: FieldModel, batch: CodedSamples) -> Tensor:
-        """Nats, summed over the weights of the batch."""
-        potentials = model.potentials()
-        graph = potentials.graph
-        fields = batch.weights.new_zeros(graph.variables, batch.rows.states)
-        tables, pairs = [], []
-        for index, group in enumerate(graph.groups):
-            scores = potentials.factor_scores(index)
-            if group.arity == 1:
-                fields = fields.index_add(0, group.scope[:, 0], scores)
-            elif len(group):
-                tables.append(scores)
-                pairs.append(group.scope.t())
-        value: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
-            fields, torch.cat(tables), torch.cat(pairs, dim=1), batch
-        )
-        return value
+def dense_pseudolikelihood(model: FieldModel, batch: CodedSamples) -> Tensor:
+    """The same for any pairwise field whose graph `is_dense`."""
+    potentials = model.potentials()
+    graph = potentials.graph
+    fields = batch.weights.new_zeros(graph.variables, batch.rows.states)
+    tables, pairs = [], []
+    for index, group in enumerate(graph.groups):
+        scores = potentials.factor_scores(index)
+        if group.arity == 1:
+            fields = fields.index_add(0, group.scope[:, 0], scores)
+        elif len(group):
+            tables.append(scores)
+            pairs.append(group.scope.t())
+    value: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        fields, torch.cat(tables), torch.cat(pairs, dim=1), batch
+    )
+    return value
 
 
 class _Loss(torch.autograd.Function):

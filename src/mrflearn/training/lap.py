@@ -35,14 +35,13 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
 from mrflearn.features.observations import CliqueCounts, Samples
-from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.factor_graph import FactorGraph, factor_degrees
 from mrflearn.graph.gauges import reference_gauge
 from mrflearn.graph.neighbourhood import (
     LocalShape,
     Neighbourhoods,
-    degree_limit_error,
-    log2_joint_states,
     lone_cliques,
+    neighbourhoods,
 )
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.io.files import PathLike
@@ -286,13 +285,11 @@ def check_support(
 
 def lap_refuses(graph: FactorGraph, *, missing: bool) -> str | None:
     """Why the neighbourhoods of a graph are too large for LAP; None where they are not."""
-    reason = degree_limit_error(graph)
-    if reason:
-        return reason
-    largest = 2 ** min(log2_joint_states(graph, extra=int(missing)), 1000.0)
-    if largest <= MOST_CELLS:
-        return None
-    return f"a neighbourhood has {largest:.3g} joint states; at most {MOST_CELLS:,} can be handled"
+    try:
+        LocalPlan.of(neighbourhoods(graph, "dense"), missing=missing)
+    except GraphError as error:
+        return str(error).partition(". ")[0]
+    return None
 
 
 def check_untied(graph: FactorGraph) -> None:
@@ -450,9 +447,12 @@ def pseudo_moments(graph: FactorGraph, counts: CliqueCounts) -> Outcome[TabularM
 
 def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
     """The tables of eq. 13; all factors of a variable without its own share its term."""
-    scopes = [group.scope for group in graph.groups]
-    single = _degrees(graph, [scope for scope in scopes if scope.shape[1] == 1])
-    holders = torch.where(single > 0, single, _degrees(graph, scopes))
+    alone = [group for group in graph.groups if group.arity == 1]
+    single, degrees = (
+        torch.from_numpy(factor_degrees(own)).to(graph.device)
+        for own in (replace(graph, groups=tuple(alone)), graph)
+    )
+    holders = torch.where(single > 0, single, degrees)
     tables = []
     for group, seen in zip(graph.groups, counts.counts, strict=True):
         table = _log_share(group.name, seen)
@@ -465,13 +465,6 @@ def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
             table = table + share.reshape(-1, *[1] * group.arity) * own
         tables.append(DenseTable(table))
     return Potentials(graph, tuple(tables))
-
-
-def _degrees(graph: FactorGraph, scopes: Sequence[Int[Tensor, "f a"]]) -> Float[Tensor, " v"]:
-    """In how many of these scopes each variable is."""
-    none = torch.zeros(0, dtype=torch.int64, device=graph.device)
-    members = torch.cat([none, *(scope.reshape(-1) for scope in scopes)])
-    return torch.bincount(members, minlength=graph.variables).double()
 
 
 def _log_share(name: str, seen: Float[Tensor, " f *shape"]) -> Float[Tensor, " f *shape"]:

@@ -25,6 +25,7 @@ from mrflearn.features.observations import Samples
 from mrflearn.kernels.potts_pseudolikelihood import CodedRows, potts_pseudolikelihood
 from mrflearn.training.newton import shrinkage
 
+RATIO = 0.01  # of the least regularisation strength that is tried to the largest
 ROWS = 8192  # handled at once; bounds memory, changes no result
 
 
@@ -41,13 +42,12 @@ def select_edges(
     *,
     gamma: float = 0.25,
     path: int = 25,
-    ratio: float = 0.01,
     combine: Literal["and", "or"] = "and",
     seed: int = 0,
 ) -> Neighbours:
     """The edges between variables of these numbers of states; a state of -1 is a missing value.
 
-    The `path` of regularisation strengths goes from the least that leaves no edge down to `ratio`
+    The `path` of regularisation strengths goes from the least that leaves no edge down to `RATIO`
     of it; `gamma` is that of EBIC.  By `combine="and"` an edge is selected where both of its
     variables select it, by "or" where at least one does.  `seed` acts on missing values only.
     """
@@ -57,9 +57,7 @@ def select_edges(
         raise SettingsError(f"gamma must be >= 0; got {gamma}.")
     if path < 2:
         raise SettingsError(f"the L1 path must have >= 2 strengths; got {path}.")
-    if not 0 < ratio < 1:
-        raise SettingsError(f"ratio must be between 0 and 1; got {ratio}.")
-    shares = [ratio ** (step / (path - 1)) for step in range(path)]
+    shares = [RATIO ** (step / (path - 1)) for step in range(path)]
     rows, weights = samples.states, samples.row_weights
     total = weights.sum().expand(len(sizes))
     if bool((rows < 0).any()):
