@@ -23,8 +23,8 @@ from mrflearn.errors import (
     SettingsError,
 )
 from mrflearn.estimators import field_crf
+from mrflearn.estimators.base import load
 from mrflearn.estimators.factorial_crf import FactorialCRF
-from mrflearn.estimators.loading import load
 from mrflearn.estimators.skip_chain_crf import SkipChainCRF
 from mrflearn.features.features import compile_features
 from mrflearn.models.field_batch import sequence_batch
