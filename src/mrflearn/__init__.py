@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
+    from mrflearn.estimators.base import load
     from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.estimators.constraints import Constraints
     from mrflearn.estimators.crf import CRF
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from mrflearn.estimators.hmm_tagger import HMMTagger
     from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.layered_crf import FactorialCRF, SkipChainCRF
-    from mrflearn.estimators.loading import load
     from mrflearn.estimators.ngram import NgramLanguageModel
     from mrflearn.estimators.pcfg import PCFG
     from mrflearn.estimators.potts import PottsField

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mrflearn.estimators.base import load
 from mrflearn.estimators.crf import CRF
-from mrflearn.estimators.loading import load
 from mrflearn.evaluation.chunks import chunk_report
 from support.command import run
 

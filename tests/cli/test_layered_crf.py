@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn.estimators.loading import load
+from mrflearn.estimators.base import load
 from support.command import run
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["saw", "ate", "fed"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mrflearn import HMMTagger
-from mrflearn.estimators.loading import load
+from mrflearn.estimators.base import load
 from mrflearn.evaluation.tagging import confusion, tagging_report
 from mrflearn.io.conllu import ConlluRow, ConlluSentence, read_conllu, write_conllu
 from support.command import run

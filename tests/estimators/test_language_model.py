@@ -15,8 +15,8 @@ from mrflearn.errors import (
     StorageError,
 )
 from mrflearn.estimators import language_model, lifted_training
+from mrflearn.estimators.base import load
 from mrflearn.estimators.language_model import LanguageModel
-from mrflearn.estimators.loading import load
 from mrflearn.execution import resources
 from mrflearn.features import moments as counting
 from mrflearn.features.moments import merge

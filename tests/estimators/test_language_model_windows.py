@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mrflearn.errors import MrflearnError
+from mrflearn.estimators.base import load
 from mrflearn.estimators.language_model import LanguageModel
-from mrflearn.estimators.loading import load
 from support.moments import count_sentences
 
 

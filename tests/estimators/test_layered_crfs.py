@@ -23,8 +23,8 @@ from mrflearn.errors import (
     SettingsError,
 )
 from mrflearn.estimators import field_crf
+from mrflearn.estimators.base import load
 from mrflearn.estimators.layered_crf import FactorialCRF, SkipChainCRF
-from mrflearn.estimators.loading import load
 from mrflearn.features.features import compile_features
 from mrflearn.models.field_batch import sequence_batch
 

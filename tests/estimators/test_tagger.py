@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, SettingsError, StorageError
 from mrflearn.estimators import tagger as module
-from mrflearn.estimators.loading import load
+from mrflearn.estimators.base import load
 from mrflearn.estimators.tagger import JointTagger
 from mrflearn.evaluation.tagging import many_to_one
 from support.edited import drop

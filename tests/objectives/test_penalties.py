@@ -65,7 +65,7 @@ def test_a_strength_is_not_negative(name, wrong):
 
 
 def test_names_exist():
-    with pytest.raises(TrainingError, match="no parameter 'biased'"):
+    with pytest.raises(TrainingError, match="no parameter 'biased'; there are: bias, weights"):
         Penalty(l2={"biased": 1.0}).on(LAYOUT, VECTOR)
 
 

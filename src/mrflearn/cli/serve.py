@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 
 from mrflearn.cli.output import remark, say
-from mrflearn.estimators.loading import load
+from mrflearn.estimators.base import load
 from mrflearn.serving.desk import Desk
 from mrflearn.serving.server import make_server
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar, get_type_hints
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+import mrflearn
 from mrflearn.errors import MrflearnError, NotFittedError, StorageError
 from mrflearn.models.storage import StoredModel, fits, read_model, write_model
 from mrflearn.training.outcome import Outcome
@@ -80,7 +81,7 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         ) as error:
             where = f"{part} (at {read[-1]!r})" if read else part
             raise StorageError(
-                f"the stored {cls.__name__} contradicts itself in {where}: {_told(error)}. "
+                f"the stored {cls.__name__} contradicts itself in {where}: {_in_words(error)}. "
                 "Was it made by another version of mrflearn? Use that one, or train it again."
             ) from error
         return self
@@ -139,6 +140,16 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         return value
 
 
+def load(path: str | os.PathLike[str], *, device: str = "cpu") -> Any:
+    """The fitted estimator that was saved there, whichever class it is."""
+    stored = read_model(path, device=device)
+    # The package knows where each class lives, and imports only the one that is asked for.
+    kind: Any = getattr(mrflearn, stored.kind) if stored.kind in mrflearn.__all__ else None
+    if not hasattr(kind, "from_stored"):
+        raise StorageError(f"{path} holds a '{stored.kind}', which this version does not know.")
+    return kind.from_stored(stored, device=device)
+
+
 class _Traced(dict[str, Any]):
     """A dictionary that adds the name of every entry that is read to a list."""
 
@@ -151,7 +162,7 @@ class _Traced(dict[str, Any]):
         return super().__getitem__(name)
 
 
-def _told(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
     """The problem in words, also where Python's own exceptions hold less than that."""
     if isinstance(error, KeyError):
         return f"{error} is missing"

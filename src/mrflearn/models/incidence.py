@@ -281,38 +281,33 @@ class SlicePlan:
     """Where the weights of a template lie, seen from its `free` axes (in that order)."""
 
     template: FactorTemplate
-    free: tuple[int, ...]
+    cells: Int64[Tensor, "o l"]  # of the template, by the states of its given and its free axes
     codes: Int64[Tensor, " u"] | None  # attribute * others + other, ascending; None: the attribute
     weights: WeightPlan
+    given: list[int]  # the axes that are not free
 
     @classmethod
     def of(cls, template: FactorTemplate, free: tuple[int, ...]) -> SlicePlan:
-        axes = range(len(template.shape))
-        if free == tuple(axes):
+        given = [axis for axis in range(len(template.shape)) if axis not in free]
+        size = math.prod(template.shape[axis] for axis in free)
+        shaped = torch.arange(template.cells).view(template.shape)
+        cells = shaped.permute(*given, *free).reshape(-1, size)
+        if len(cells) == 1 and bool((cells[0].diff() > 0).all()):
             pairs = (template.attribute, template.cell)
             plan = WeightPlan.of(*pairs, len(template.names), template.cells)
-            return cls(template, free, None, plan)
-        coordinates = torch.stack(torch.unravel_index(template.cell, template.shape), dim=1)
-        given = [axis for axis in axes if axis not in free]
-        label = cells_of(coordinates[:, list(free)], [template.shape[axis] for axis in free])
-        other = cells_of(coordinates[:, given], [template.shape[axis] for axis in given])
-        cells = math.prod(template.shape[axis] for axis in free)
-        others = template.cells // cells
-        codes, number = torch.unique(template.attribute * others + other, return_inverse=True)
-        order = (number * cells + label).argsort()
-        plan = WeightPlan.of(number[order], label[order], len(codes), cells)
+            return cls(template, cells, None, plan, given)
+        place = cells.flatten().argsort()[template.cell]
+        other, label = place.div(size, rounding_mode="floor"), place % size
+        codes, number = torch.unique(template.attribute * len(cells) + other, return_inverse=True)
+        order = (number * size + label).argsort()
+        plan = WeightPlan.of(number[order], label[order], len(codes), size)
         plan = replace(plan, wide=order[plan.wide], narrow=order[plan.narrow])
-        return cls(template, free, codes, plan)
-
-    @property
-    def given(self) -> list[int]:
-        """The axes that are not free."""
-        return [axis for axis in range(len(self.template.shape)) if axis not in self.free]
+        return cls(template, cells, codes, plan, given)
 
     @property
     def others(self) -> int:
         """How many tuples of states the given axes have."""
-        return self.template.cells // self.weights.labels
+        return len(self.cells)
 
     def other(self, states: Int64[Tensor, "k a"]) -> Int64[Tensor, " k"]:
         """Which tuple the given axes are in."""
@@ -334,9 +329,7 @@ class SlicePlan:
         bag = CompiledFeatures(
             NO_NAMES, (), counts, counts.cumsum(0), found[kept].int(), values, None
         )
-        dense = None
-        if features.dense is not None:
-            dense = features.dense[members.row].to(dtype)
+        dense = None if features.dense is None else features.dense[members.row].to(dtype)
         incidence = WeightIncidence.of(self.weights, bag, dtype).with_back()
         return FeatureIncidence(self, incidence, dense, members)
 
@@ -369,8 +362,15 @@ class FeatureIncidence:
         """The scores of the free cells of every problem."""
         scores = self.incidence.scores(weights, table)
         if self.dense is not None and len(dense):
-            scores.index_add_(0, self.members.problem, self._picked(self.dense @ dense))
+            own = self.dense @ dense
+            own = own if self.plan.codes is None else own.gather(1, self.cells)
+            scores.index_add_(0, self.members.problem, own)
         return scores
+
+    @property
+    def cells(self) -> Int64[Tensor, "k l"]:
+        """The cells of the template that each member's free ones are."""
+        return self.plan.cells[self.members.other]
 
     def add_gradient(
         self,
@@ -388,24 +388,11 @@ class FeatureIncidence:
     ) -> None:
         """Adds to the gradient of dense weights."""
         if self.dense is not None and len(dense):
-            dense.addmm_(self.dense.t(), self._spread(gradient[self.members.problem]))
-
-    def _axes(self) -> list[int]:
-        return [1 + axis for axis in (*self.plan.given, *self.plan.free)]
-
-    def _picked(self, full: Float[Tensor, "k t"]) -> Float[Tensor, "k l"]:
-        """Of the scores of all cells those of the free ones, at the other states that are given."""
-        shaped = full.view(-1, *self.plan.template.shape).permute(0, *self._axes())
-        cells = shaped.reshape(len(full), self.plan.others, -1)
-        return cells[torch.arange(len(full)), self.members.other]
-
-    def _spread(self, gradient: Float[Tensor, "k l"]) -> Float[Tensor, "k t"]:
-        """The way back: zero where other states than the given ones are."""
-        shape = [self.plan.template.shape[axis] for axis in (*self.plan.given, *self.plan.free)]
-        full = gradient.new_zeros(len(gradient), self.plan.others, gradient.shape[1])
-        full[torch.arange(len(gradient)), self.members.other] = gradient
-        order = [0, *(1 + int(i) for i in torch.tensor(self._axes()).argsort())]
-        return full.view(-1, *shape).permute(order).reshape(len(gradient), -1)
+            own = gradient[self.members.problem]
+            if self.plan.codes is not None:
+                full = own.new_zeros(len(own), self.plan.template.cells)
+                own = full.scatter_(1, self.cells, own)
+            dense.addmm_(self.dense.t(), own)
 
 
 def whole_incidence(

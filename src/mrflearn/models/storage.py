@@ -92,11 +92,9 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = False) -> No
             f"{target} exists and is not a mrflearn model; it is left alone. Choose another name."
         )
     if not overwrite:
-        raise StorageError(_taken(target))
-
-
-def _taken(target: Path) -> str:
-    return f"{target} holds a model already. Choose another name, or replace it by overwrite=True."
+        raise StorageError(
+            f"{target} holds a model already. Choose another name, or replace it by overwrite=True."
+        )
 
 
 def read_model(path: str | os.PathLike[str], *, device: str = "cpu") -> StoredModel:
@@ -229,16 +227,17 @@ def _fill(folder: Path, model: StoredModel) -> None:
     (folder / TENSORS).chmod((folder / CONFIG).stat().st_mode)
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def _config_digest(config: dict[str, Any]) -> str:
     """The checksum of everything in a configuration but the checksum itself."""
     sums = {name: value for name, value in config["sha256"].items() if name != CONFIG}
     text = json.dumps({**config, "sha256": sums}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    """The checksum of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _sync_file(path: Path) -> None:
@@ -261,8 +260,7 @@ def _put_in_place(draft: Path, target: Path, *, overwrite: bool) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-    if not overwrite:
-        raise StorageError(_taken(target))
+    check_target(target, overwrite=overwrite)  # it may have come meanwhile
     if _exchange(draft, target):
         return
     # The old model steps aside, and comes back if the new one cannot take its place.
@@ -319,23 +317,18 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise StorageError(f"{path} was not written by mrflearn.")
     version = config.get("format_version")
     if version != FORMAT_VERSION:
-        told = f"{path} has format version {version!r}; this library reads {FORMAT_VERSION}."
-        if isinstance(version, int) and version > FORMAT_VERSION:
-            made = str(config.get("library_version"))[:40]
-            raise StorageError(
-                f"{told} It was made by a newer mrflearn ({made}; this is {__version__}). Upgrade: "
-                "pip install --upgrade mrflearn."
-            )
-        raise StorageError(f"{told} Train the model again.")
-    sums = config.get("sha256")
-    sound = (
-        isinstance(config.get("class"), str)
-        and isinstance(config.get("settings"), dict)
-        and isinstance(config.get("learned"), dict)
-        and isinstance(sums, dict)
-        and isinstance(sums.get(TENSORS), str)
-    )
-    if not sound or config["sha256"].get(CONFIG) != _config_digest(config):
+        seen = f"{path} has format version {version!r}; this library reads {FORMAT_VERSION}."
+        if not isinstance(version, int) or version < FORMAT_VERSION:
+            raise StorageError(f"{seen} Train the model again.")
+        made = str(config.get("library_version"))[:40]
+        raise StorageError(
+            f"{seen} It was made by a newer mrflearn ({made}; this is {__version__}). Upgrade: "
+            "pip install --upgrade mrflearn."
+        )
+    kinds = {"class": str, "settings": dict, "learned": dict, "sha256": dict}
+    sound = all(isinstance(config.get(name), kind) for name, kind in kinds.items())
+    sums: dict[str, Any] = config["sha256"] if sound else {}
+    if TENSORS not in sums or sums.get(CONFIG) != _config_digest(config):
         raise StorageError(
             f"{path} is damaged or was edited: it does not have the checksum that was written. "
             "Copy or train the model again."

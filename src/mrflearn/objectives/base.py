@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar, final
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
@@ -41,7 +41,13 @@ class Layout:
 
     def flatten(self, parameters: Mapping[str, Tensor]) -> Float[Tensor, " p"]:
         """One vector, parameters end to end in the order of `names`."""
-        self._check_one_kind(parameters)
+        kinds = {(value.dtype, value.device) for value in parameters.values()}
+        if len(kinds) != 1 or not next(iter(kinds))[0].is_floating_point:
+            found = [f"{name}: {own.dtype} on {own.device}" for name, own in parameters.items()]
+            raise TrainingError(
+                "parameters must be floating-point numbers of one type on one device; "
+                f"this model has {', '.join(found) or 'none at all'}."
+            )
         return torch.cat([parameters[name].reshape(-1) for name in self.names])
 
     def unflatten(self, vector: Float[Tensor, " p"]) -> dict[str, Tensor]:
@@ -52,17 +58,6 @@ class Layout:
             for name, piece, shape in zip(self.names, pieces, self.shapes, strict=True)
         }
 
-    def covers(self, names: Iterable[str]) -> Bool[Tensor, " p"]:
-        """True where the flat vector holds one of the named parameters."""
-        wanted = set(names)
-        unknown = sorted(wanted.difference(self.names))
-        if unknown:
-            raise TrainingError(
-                f"there is no parameter '{unknown[0]}'; there are: {', '.join(self.names)}."
-            )
-        here = torch.tensor([name in wanted for name in self.names], dtype=torch.bool)
-        return here.repeat_interleave(torch.tensor(self.sizes, dtype=torch.int64))
-
     def place(self, index: int) -> str:
         """The name and position of one entry of the flat vector, such as `weights[3, 1]`."""
         for name, shape in zip(self.names, self.shapes, strict=True):
@@ -71,17 +66,6 @@ class Layout:
                 return f"{name}{[int(i) for i in position]}" if shape else name
             index -= shape.numel()
         raise IndexError(index)
-
-    def _check_one_kind(self, parameters: Mapping[str, Tensor]) -> None:
-        kinds = {(value.dtype, value.device) for value in parameters.values()}
-        if len(kinds) != 1 or not next(iter(kinds))[0].is_floating_point:
-            found = ", ".join(
-                f"{name}: {value.dtype} on {value.device}" for name, value in parameters.items()
-            )
-            raise TrainingError(
-                "parameters must be floating-point numbers of one type on one device; "
-                f"this model has {found or 'none at all'}."
-            )
 
 
 @final
@@ -253,33 +237,29 @@ class Reparametrised(Objective[Any]):
         number: Int64[Tensor, " p"] | None = None,
         shift: Float[Tensor, " p"] | None = None,
     ) -> None:
-        self.objective, self.model, self.number, self.shift = objective, model, number, shift
+        self.objective, self.model, self.number = objective, model, number
+        self.shift = torch.zeros(1) if shift is None else shift
 
     @property
     def start(self) -> Float[Tensor, " q"]:
-        begin = self.layout.flatten(self.model.parameters()).detach()
-        return begin if self.shift is None else begin - self.shift.to(begin)
+        begin = super().start
+        return begin - self.shift.to(begin)
 
     def at(self, vector: Float[Tensor, " q"]) -> Any:
-        return super().at(vector if self.shift is None else vector + self.shift.to(vector))
-
-    def __call__(self, vector: Float[Tensor, " q"]) -> Evaluation:
-        return self._back(vector, self.objective(self._weights(vector)))
+        return super().at(vector + self.shift.to(vector))
 
     @property
     def parts(self) -> int:
         return self.objective.parts
 
+    def __call__(self, vector: Float[Tensor, " q"]) -> Evaluation:
+        return total([self.part(k, vector) for k in range(self.parts)])
+
     def part(self, index: int, vector: Float[Tensor, " q"]) -> Evaluation:
-        return self._back(vector, self.objective.part(index, self._weights(vector)))
-
-    def _weights(self, vector: Float[Tensor, " q"]) -> Float[Tensor, " p"]:
-        moved = vector if self.shift is None else vector + self.shift.to(vector)
-        return moved if self.number is None else moved[self.number]
-
-    def _back(self, vector: Float[Tensor, " q"], found: Evaluation) -> Evaluation:
+        weights = vector + self.shift.to(vector)
         if self.number is None:
-            return found
+            return self.objective.part(index, weights)
+        found = self.objective.part(index, weights[self.number])
         own = torch.zeros_like(vector).index_add_(0, self.number, found.gradient)
         return replace(found, gradient=own)
 

@@ -97,7 +97,11 @@ class FlatPenalty:
 def _flat(strength: Strength, layout: Layout, like: Tensor) -> float | Tensor:
     if not isinstance(strength, Mapping):
         return float(strength)
-    layout.covers(strength)  # every name must be known
+    unknown = sorted(set(strength).difference(layout.names))
+    if unknown:
+        raise TrainingError(
+            f"there is no parameter '{unknown[0]}'; there are: {', '.join(layout.names)}."
+        )
     strengths = [float(strength.get(name, 0.0)) for name in layout.names]
     # Made entry by entry only where needed: one number costs no memory traffic.
     if len(set(strengths)) == 1:

@@ -174,7 +174,13 @@ def read_checkpoint(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
             metadata = file.metadata() or {}
             # Copied to where torch would put them: sums depend on alignment in their last bits.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        _check_version(path, metadata)
+        if metadata.get("format") != FORMAT:
+            raise StorageError(f"{path} is a safetensors file, but no training checkpoint.")
+        if metadata.get("version") != str(VERSION):
+            raise StorageError(
+                f"{path} has checkpoint version {metadata.get('version')}; this library reads "
+                f"version {VERSION}. Was it written by a newer one?"
+            )
         if json.loads(metadata["contents"]) != _contents(tensors):
             raise ValueError("names or shapes are not those that were written")
         return dict(json.loads(metadata["identity"])), tensors
@@ -187,18 +193,8 @@ def read_checkpoint(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
         ) from error
 
 
-def _check_version(path: PathLike, metadata: Mapping[str, str]) -> None:
-    if metadata.get("format") != FORMAT:
-        raise StorageError(f"{path} is a safetensors file, but no training checkpoint.")
-    if metadata.get("version") != str(VERSION):
-        raise StorageError(
-            f"{path} has checkpoint version {metadata.get('version')}; this library reads "
-            f"version {VERSION}. Was it written by a newer one?"
-        )
-
-
 def _contents(tensors: Mapping[str, Tensor]) -> dict[str, list[Any]]:
-    """The type and shape under each name, told twice in a file so that damage shows."""
+    """The type and shape under each name, written twice to a file so that damage shows."""
     return {name: [KINDS[value.dtype], *value.shape] for name, value in tensors.items()}
 
 
@@ -213,5 +209,5 @@ def check_same(path: PathLike, saved: Mapping[str, Any], wanted: Mapping[str, An
     if differences:
         raise TrainingError(
             f"{path} is the checkpoint of another training: {'; '.join(differences)}. "
-            "Resume with the same settings, or train without resume to start anew."
+            "Resume with the same settings, or train without resume to start again."
         )
