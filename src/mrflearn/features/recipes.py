@@ -6,12 +6,14 @@ A model keeps its recipe, so that it can be asked about words and files as it wa
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import repeat
+from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 from mrflearn.errors import DataError, SettingsError
@@ -22,6 +24,17 @@ from mrflearn.io.files import Lines, PathLike
 from mrflearn.io.formats import ColumnSentence, as_columns, first_columns, sentence_format
 from mrflearn.io.grmm import read_grmm
 
+FOREIGN = (
+    "matplotlib",
+    "networkx",
+    "numba",
+    "numpy",
+    "pyarrow",
+    "pyspark",
+    "scipy",
+    "sklearn",
+    "torch",
+)
 MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
 
 
@@ -273,8 +286,14 @@ Features: TypeAlias = Recipe | str | Function  # as estimators take them
 
 
 def find_function(name: str) -> Function:
-    """The function of that name, `"module:function"`."""
+    """The function of that name, `"module:function"`.
+
+    The name may come from a model file: nothing of Python's own library or of the packages that
+    this one builds on is imported for it, and only a function that its module defines is taken.
+    """
     module, _, path = name.partition(":")
+    if module.partition(".")[0] in {*sys.stdlib_module_names, *FOREIGN}:
+        raise SettingsError(f"the features '{name}' are not taken: {module} makes no features.")
     try:
         found: Any = import_module(module)
         for part in path.split("."):
@@ -284,10 +303,11 @@ def find_function(name: str) -> Function:
             f"the features '{name}' cannot be imported ({error}). Where is {module}.py? Put its "
             "folder on the path, as in `PYTHONPATH=. mrflearn ...`, or install its package."
         ) from error
-    if not callable(found):
-        raise SettingsError(f"the features '{name}' are no function, but a {type(found).__name__}.")
-    function: Function = found
-    return function
+    if not isinstance(found, FunctionType) or found.__module__ != module:
+        raise SettingsError(
+            f"the features '{name}' are not taken: name a function, by the module that defines it."
+        )
+    return found
 
 
 def function_name(function: Any) -> str:
