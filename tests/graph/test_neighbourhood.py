@@ -109,8 +109,7 @@ def test_pieces_that_meet_far_away_are_found_to_be_one() -> None:
 
 
 def test_a_search_cut_short_only_adds_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outside, "VISITS", 0)
-    monkeypatch.setattr(outside, "LEAST_VISITS", 3)
+    monkeypatch.setattr(outside, "VISITS", -1)
     path = chain(40)
     found, exact = as_found(neighbourhoods(path)), by_definition(path, "exact")
     more = 0

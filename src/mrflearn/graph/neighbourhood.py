@@ -17,7 +17,6 @@ variables of the clique they meet, number) under which the cliques of a lattice 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -201,11 +200,11 @@ def places_of(mask: int) -> Places:
 
 # What a marginal field inherits from the variables that were summed out.
 
-# How many variables may be visited, in all, to distinguish pieces that do not meet close by.  Pieces
-# that are not distinguished are taken as one, which adds terms and keeps the estimate consistent
-# [Mizrahi 2014, after Proposition 4].
-VISITS = 20_000_000
-LEAST_VISITS = 64
+# How many variables may be labelled, in all, to distinguish pieces that do not meet close by.
+# Pieces that are not distinguished are taken as one, which adds terms and keeps the estimate
+# consistent [Mizrahi 2014, after Proposition 4].
+VISITS = 40_000_000
+VISITS_AT_ONCE = 1_000_000
 
 
 def inherited_cliques(known: Incidence, inside: Integers) -> Integers:
@@ -213,67 +212,67 @@ def inherited_cliques(known: Incidence, inside: Integers) -> Integers:
 
     Bit i stands for the variable in column i; rows are padded with 0.
     """
-    near = _Surroundings.around(known, inside)
-    labels = near.components()
-    masks, is_open = near.summary(labels)
+    none, count = known.variables, len(inside)
+    # The ball: variables outside each neighbourhood, up to two steps away, rows ascending.
+    ball, frontier = np.zeros((count, 0), dtype=np.int64), inside
+    for _ in range(2):
+        reached = known.neighbours_of[frontier].reshape(count, -1)
+        joined = np.concatenate([ball, reached], axis=1)
+        joined[_position(inside, joined, none) >= 0] = none
+        ball = frontier = distinct_rows(joined, none)
+    beyond = known.neighbours_of[ball]
+    flat = beyond.reshape(count, -1)
+    links = _position(ball, flat, none).reshape(beyond.shape)
+    bit = _position(inside, flat, none).reshape(beyond.shape)
+    touches = np.bitwise_or.reduce(np.where(bit >= 0, 1 << np.maximum(bit, 0), 0), axis=2)
+    leads_away = ((beyond < none) & (links < 0) & (bit < 0)).any(axis=2)
+    labels = _components(links)
+    rows = np.broadcast_to(np.arange(count)[:, None], labels.shape)
+    is_open = np.zeros(labels.shape, dtype=bool)
+    np.logical_or.at(is_open, (rows, labels), leads_away)
     unknown = np.nonzero(is_open.sum(axis=1) > 1)[0]
-    reach = max(LEAST_VISITS, VISITS // max(1, len(unknown)))
-    for row in unknown:
-        _merge_far(known, near, labels[row], masks[row], is_open[row], int(row), reach)
+    if len(unknown) * none <= VISITS:
+        together = max(1, VISITS_AT_ONCE // max(1, none))
+        for start in range(0, len(unknown), together):
+            part = unknown[start : start + together]
+            far = np.take_along_axis(_components_outside(known, inside[part]), ball[part], axis=1)
+            labels[part] = (far[:, :, None] == far[:, None, :]).argmax(axis=2)
+    else:
+        first = is_open.argmax(axis=1)[:, None]
+        labels = np.where(np.take_along_axis(is_open, labels, axis=1), first, labels)
+    masks = np.zeros_like(labels)
+    np.bitwise_or.at(masks, (rows, labels), touches)
     masks = -np.sort(-masks, axis=1)
     return masks[:, : int((masks > 0).sum(axis=1).max(initial=0))]
 
 
-@dataclass(frozen=True, eq=False)
-class _Surroundings:
-    """The variables outside each neighbourhood, up to two steps away from it."""
+def _components(links: Integers) -> Integers:
+    """For each place of each row (q, b) the first place that it is connected to.
 
-    inside: Integers  # (q, n) padded
-    ball: Integers  # (q, b) padded, rows ascending
-    links: Integers  # (q, b, d) places of each one's neighbours in the ball; b where there is none
-    touches: Integers  # (q, b) bit mask: which of the inside it is joined to
-    leads_away: NDArray[np.bool_]  # (q, b) joined to something neither inside nor in the ball
+    `links` (q, b, d) are the places in its row that it is joined to, -1 for none.
+    """
+    count, width = links.shape[:2]
+    linked, start = links >= 0, width * np.arange(count)[:, None]
+    joined = (links + start[:, :, None])[linked].astype(np.int32)
+    ends = np.concatenate([[0], linked.sum(axis=2).cumsum()]).astype(np.int32)
+    nodes = csr_array((np.ones(len(joined), dtype=np.int8), joined, ends), (len(ends) - 1,) * 2)
+    found, labels = connected_components(nodes, directed=False)
+    first = np.empty(found, dtype=np.int64)
+    first[labels[::-1]] = np.arange(len(labels))[::-1]  # the last to be written is the first
+    places: Integers = first[labels].reshape(count, width) - start
+    return places
 
-    @classmethod
-    def around(cls, known: Incidence, inside: Integers) -> _Surroundings:
-        none, count = known.variables, len(inside)
-        ball = np.zeros((count, 0), dtype=np.int64)
-        frontier = inside
-        for _ in range(2):
-            reached = known.neighbours_of[frontier].reshape(count, -1)
-            joined = np.concatenate([ball, reached], axis=1)
-            joined[_position(inside, joined, none) >= 0] = none
-            ball = frontier = distinct_rows(joined, none)
-        beyond = known.neighbours_of[ball]
-        flat = beyond.reshape(count, -1)
-        at = _position(ball, flat, none).reshape(beyond.shape)
-        bit = _position(inside, flat, none).reshape(beyond.shape)
-        touches = np.bitwise_or.reduce(np.where(bit >= 0, 1 << np.maximum(bit, 0), 0), axis=2)
-        away = ((beyond < none) & (at < 0) & (bit < 0)).any(axis=2)
-        links = np.where(at < 0, ball.shape[1], at)
-        return cls(inside, ball, links, touches.astype(np.int64), np.asarray(away))
 
-    def components(self) -> Integers:
-        """A label for every variable of the ball: the first place that it is connected to."""
-        count, width = self.ball.shape
-        linked, start = self.links < width, width * np.arange(count)[:, None]
-        joined = (self.links + start[:, :, None])[linked].astype(np.int32)
-        ends = np.concatenate([[0], linked.sum(axis=2).cumsum()]).astype(np.int32)
-        nodes = csr_array((np.ones(len(joined), dtype=np.int8), joined, ends), (len(ends) - 1,) * 2)
-        found, labels = connected_components(nodes, directed=False)
-        first = np.empty(found, dtype=np.int64)
-        first[labels[::-1]] = np.arange(len(labels))[::-1]  # the last to be written is the first
-        places: Integers = first[labels].reshape(count, width) - start
-        return places
-
-    def summary(self, labels: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """What each component touches inside, and whether it goes on beyond the ball."""
-        masks = np.zeros_like(labels)
-        rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)
-        np.bitwise_or.at(masks, (rows, labels), self.touches)
-        is_open = np.zeros(labels.shape, dtype=bool)
-        np.logical_or.at(is_open, (rows, labels), self.leads_away)
-        return masks, is_open
+def _components_outside(known: Incidence, inside: Integers) -> Integers:
+    """The component of every variable (and of none) in the graph without each neighbourhood."""
+    none, count = known.variables, len(inside)
+    links = np.broadcast_to(known.neighbours_of[:none], (count, none, known.neighbours_of.shape[1]))
+    blocked = np.zeros((count, none + 1), dtype=bool)
+    blocked[np.arange(count)[:, None], inside] = True
+    blocked[:, none] = True
+    open_ = ~(np.take_along_axis(blocked[:, None], links, axis=2) | blocked[:, :none, None])
+    labels = _components(np.where(open_, links, -1))
+    return np.concatenate([labels, np.full((count, 1), -1)], axis=1)
 
 
 def _position(rows: Integers, wanted: Integers, none: int) -> Integers:
@@ -287,43 +286,6 @@ def _position(rows: Integers, wanted: Integers, none: int) -> Integers:
     place = np.minimum(np.searchsorted(ordered, key), len(ordered) - 1)
     found = (ordered[place] == key) & (wanted < none)
     return np.where(found, order.ravel()[place], -1)
-
-
-def _merge_far(
-    known: Incidence,
-    near: _Surroundings,
-    labels: Integers,
-    masks: Integers,
-    is_open: NDArray[np.bool_],
-    row: int,
-    reach: int,
-) -> None:
-    """Merges, in `masks`, the open components of one row that meet farther away."""
-    none = known.variables
-    blocked = set(near.inside[row].tolist()) | {none}
-    home = {int(v): int(k) for v, k in zip(near.ball[row], labels, strict=True) if v < none}
-    waiting = np.nonzero(is_open)[0].tolist()
-    visits = reach
-    while len(waiting) > 1 and visits > 0:
-        first = waiting.pop(0)
-        queue = deque(v for v, k in home.items() if k == first)
-        seen = blocked | set(queue)
-        while queue and waiting and visits > 0:
-            for other in known.neighbours_of[queue.popleft()].tolist():
-                if other not in seen:
-                    seen.add(other)
-                    queue.append(other)
-                    visits -= 1
-                    met = home.get(other, first)
-                    if met in waiting:
-                        waiting.remove(met)
-                        masks[first] |= masks[met]
-                        masks[met] = 0
-        if queue and waiting:  # the search ended early: take the rest as one with it
-            waiting.append(first)
-    for left in waiting[1:] if visits <= 0 else ():
-        masks[waiting[0]] |= masks[left]
-        masks[left] = 0
 
 
 # The 1-neighbourhoods of all cliques, grouped by shape [Mizrahi 2014, section 3].

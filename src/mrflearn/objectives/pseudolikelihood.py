@@ -8,8 +8,8 @@ The same function in three forms, by what is cheapest to evaluate:
   that variable summed and the neighbours given.  Once counted, the cost no longer depends on the
   number of samples;
 - `dense_pseudolikelihood`, of rows and pairwise fields with most edges, by a kernel of its own
-  (with one coupling table a pair: the "symmetric" form of Ekeberg et al. 2013, eq. 17, which CCMpred
-  and plmc minimise).
+  (with one coupling table a pair: the "symmetric" form of Ekeberg et al. 2013, eq. 17, which
+  CCMpred and plmc minimise).
 """
 
 from __future__ import annotations
