@@ -51,7 +51,7 @@ def test_several_trees_may_share_a_line(tmp_path):
         ("(A a)\n\nword\n(B b)", 3, "'word' outside a tree"),
         ("(S (NN dog)\n cat)", 2, "'cat' stands beside"),
         ("(S\n(NN dog cat))", 2, "'cat' stands beside"),
-        ("(NN dog\n(X x))", 2, "a word beside constituents"),
+        ("(NN dog\n(X x))", 2, "'dog' stands beside"),
         ("(S (A a)\n(NP))", 2, "'NP' closed here has no word"),
         ("(S (A a)\n())", 2, "'' closed here has no word"),
     ],

@@ -238,25 +238,19 @@ def docstring_documents(
     `stdlib` is the standard library; any other name is an importable package.  Files come sorted
     by path within each package; those that do not parse are left out.
     """
-    seen: set[tuple[str, ...]] = set()
+    seen: set[tuple[str, ...]] = set()  # in lower case
     for package in packages:
         root = _root(package)
         for path in _sources(root):
-            fresh = tuple(_unseen(_docstrings(path), seen, lower))
+            fresh = []
+            prose = chain.from_iterable(map(paragraphs, _docstrings(path)))
+            for sentence in chain.from_iterable(map(sentences, prose)):
+                lowered = tuple(token.lower() for token in sentence)
+                if lowered not in seen:
+                    seen.add(lowered)
+                    fresh.append(lowered if lower else tuple(sentence))
             if fresh:
-                yield SourceText(_module_name(package, path.relative_to(root)), fresh)
-
-
-def _unseen(
-    docstrings: list[str], seen: set[tuple[str, ...]], lower: bool
-) -> Iterator[tuple[str, ...]]:
-    """The sentences that are not in `seen` whatever their case, and adds them to it."""
-    for paragraph in chain.from_iterable(map(paragraphs, docstrings)):
-        for sentence in sentences(paragraph):
-            lowered = tuple(token.lower() for token in sentence)
-            if lowered not in seen:
-                seen.add(lowered)
-                yield lowered if lower else tuple(sentence)
+                yield SourceText(_module_name(package, path.relative_to(root)), tuple(fresh))
 
 
 def _root(package: str) -> Path:

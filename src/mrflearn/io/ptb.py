@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from typing import Any
 
 from mrflearn.errors import DataError
 from mrflearn.io.files import Lines, PathLike, located, write_text
@@ -14,16 +14,6 @@ _ATOM = r"[^ \t\n\r\f\v()]+"
 _IS_ATOM = re.compile(_ATOM).fullmatch
 # Most of a treebank is (tag word) on one line, which is worth one step instead of four.
 _PIECES = re.compile(rf"\(({_ATOM})[ \t]+({_ATOM})[ \t]*\)|([()]|{_ATOM})").findall
-
-
-@dataclass(slots=True)
-class _Open:
-    """A bracket that is not closed yet."""
-
-    line: int
-    label: str | None = None
-    word: str | None = None
-    children: list[Tree] = field(default_factory=list)
 
 
 def read_trees(path: PathLike) -> Iterator[Tree]:
@@ -52,17 +42,17 @@ def held_trees(given: Iterable[Tree | str]) -> Iterator[Tree]:
 
 
 def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:
-    stack: list[_Open] = []
+    stack: list[tuple[int, list[Any]]] = []  # open brackets: their lines, what is in them
     restart = 0  # where another tree seems to begin inside an unfinished one
     for number, line in lines:
         if stack and not restart and line.startswith("("):
             restart = number
         for tag, word, piece in _PIECES(line):
             if piece == "(":
-                stack.append(_Open(number))
+                stack.append((number, []))
                 continue
             if tag:
-                tree = Tree(tag, (), word)
+                part: Any = Tree(tag, (), word)
             elif not stack:
                 what = "a closing bracket too many" if piece == ")" else f"'{piece}' outside a tree"
                 raise DataError(
@@ -71,21 +61,20 @@ def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:
                     line=number,
                 )
             elif piece == ")":
-                tree = _closed(stack.pop(), number)
+                part = _closed(stack.pop()[1], number)
             else:
-                _put(stack[-1], piece, number)
-                continue
+                part = piece
             if stack:
-                stack[-1].children.append(tree)
+                stack[-1][1].append(part)
             else:
                 restart = 0
-                yield _unwrapped(tree)
+                yield _unwrapped(part)
     if stack:
         hint = f" Another tree seems to begin in line {restart}." if restart else ""
         raise DataError(
             f"the tree that begins here never ends: {len(stack)} brackets are open at the end of "
             f"the file. Is a closing bracket missing, or the file cut short?{hint}",
-            line=stack[0].line,
+            line=stack[0][0],
         )
 
 
@@ -102,25 +91,21 @@ def write_trees(path: PathLike, trees: Iterable[Tree]) -> None:
             stream.write(f"{tree}\n")
 
 
-def _put(bracket: _Open, atom: str, line: int) -> None:
-    """Take an atom as the bracket's label, or else as its word."""
-    if bracket.label is None and not bracket.children:
-        bracket.label = atom
-    elif bracket.word is None and not bracket.children:
-        bracket.word = atom
-    else:
-        raise DataError(
-            f"'{atom}' stands beside a constituent or another word; a word has a bracket of its "
-            "own, with its tag: (NN dog).",
-            line=line,
-        )
-
-
-def _closed(bracket: _Open, line: int) -> Tree:
-    if bool(bracket.children) == (bracket.word is not None):
-        what = "a word beside constituents" if bracket.word else "no word and no constituent in it"
-        raise DataError(f"the bracket '{bracket.label or ''}' closed here has {what}.", line=line)
-    return Tree(bracket.label or "", tuple(bracket.children), bracket.word)
+def _closed(parts: list[Any], line: int) -> Tree:
+    """The tree of a bracket: its label, if there is one, and then a word or constituents."""
+    label = parts.pop(0) if parts and type(parts[0]) is str else ""
+    words = [part for part in parts if type(part) is str]
+    if parts and not words:
+        return Tree(label, tuple(parts))
+    if len(parts) == 1:
+        return Tree(label, (), words[0])
+    if not parts:
+        raise DataError(f"the bracket '{label}' closed here has no word in it.", line=line)
+    raise DataError(
+        f"'{words[-1]}' stands beside a constituent or another word; a word has a bracket of its "
+        "own, with its tag: (NN dog).",
+        line=line,
+    )
 
 
 def _unwrapped(tree: Tree) -> Tree:
