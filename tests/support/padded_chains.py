@@ -1,4 +1,4 @@
-"""The kernels of packed chains on padded batches, as enumeration and `chain_reference` have them.
+"""The kernels of packed chains on padded batches, as enumeration and the plain twin have them.
 
 Letters in shapes: b: sequences; n: positions; s: states; m: assignments kept; d: draws.
 A transition table is shared by all positions (s s) or belongs to the step from position t to

@@ -144,22 +144,17 @@ def complete(n: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
 
 def _lattice(shape: tuple[int, ...], states: States, *, wrap: bool, tied: bool) -> FactorGraph:
     _insist_positive(*shape)
-    number = torch.arange(torch.Size(shape).numel()).reshape(shape)
-    edges = _lattice_edges(number, wrap)
-    return pairwise(state_counts(states, number.numel()), edges, tied=tied)
-
-
-def _lattice_edges(number: Int[Tensor, "*shape"], wrap: bool) -> Int[Tensor, "e 2"]:
+    number = torch.arange(prod(shape)).reshape(shape)
     heads, inside = [], []
     for axis in reversed(range(number.ndim)):
         side = number.shape[axis]
         heads.append(number.roll(-1, dims=axis))
         place = torch.arange(side).reshape([-1 if k == axis else 1 for k in range(number.ndim)])
-        leads_on = torch.ones_like(place) if wrap and side > 2 else place < side - 1
-        inside.append(leads_on.bool().expand(number.shape))
+        last = side if wrap and side > 2 else side - 1
+        inside.append((place < last).expand(number.shape))
     head, keep = torch.stack(heads, dim=-1), torch.stack(inside, dim=-1)
-    tail = number.unsqueeze(-1).expand_as(head)
-    return torch.stack([tail[keep], head[keep]], dim=-1)
+    edges = torch.stack([number.unsqueeze(-1).expand_as(head)[keep], head[keep]], dim=-1)
+    return pairwise(state_counts(states, number.numel()), edges, tied=tied)
 
 
 def _insist_positive(*sizes: int) -> None:

@@ -271,27 +271,24 @@ class JunctionTree(BeliefMethod):
                 form.deliver(belief, found.variables, found.factors)
         return found
 
-    @one_thread()
-    @torch.no_grad()
     def best(self, potentials: Potentials) -> Decoding:
         """The assignment of highest score."""
-        insist(self, potentials.graph)
         assignment = self._trace(potentials, 1, None)[0]
-        return Decoding(assignment, potentials.score(assignment), kind="exact")
+        return Decoding(assignment, potentials.score(assignment).detach(), kind="exact")
 
-    @one_thread()
-    @torch.no_grad()
     def sample(
         self, potentials: Potentials, count: int, generator: torch.Generator
     ) -> Int[Tensor, "n v"]:
         """Independent exact samples of every component."""
-        insist(self, potentials.graph)
         return self._trace(potentials, count, generator)
 
+    @one_thread()
+    @torch.no_grad()
     def _trace(
         self, potentials: Potentials, count: int, generator: torch.Generator | None
     ) -> Int[Tensor, "n v"]:
         """Sampled assignments, or the best one where there is no generator."""
+        insist(self, potentials.graph)
         graph = potentials.graph
         states = torch.zeros(graph.variables, count, dtype=torch.int64, device=graph.device)
         for schedule in self._schedules(graph):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import final
@@ -419,21 +420,20 @@ class GibbsRun:
 
     def marginals(self) -> Float[Tensor, "v s"]:
         """How often each variable was in each state."""
-        return torch.stack([self._seen(s).mean(dim=(0, 1)) for s in self._states()], dim=1)
+        return torch.stack([seen.mean(dim=(0, 1)) for seen in self._seen()], dim=1)
 
     def r_hat(self) -> Float[Tensor, " v"]:
         """Split R-hat of every variable, of the worst of its states; near 1 where chains agree."""
-        return torch.stack([split_r_hat(self._seen(s)) for s in self._states()]).amax(dim=0)
+        return torch.stack([split_r_hat(seen) for seen in self._seen()]).amax(dim=0)
 
     def effective_draws(self) -> Float[Tensor, " c"]:
         """How many independent draws the run is worth, judged by the score of each component."""
         return effective_draws(self.scores)
 
-    def _states(self) -> range:
-        return range(self.graph.most_states)
-
-    def _seen(self, state: int) -> Float[Tensor, "d n v"]:
-        return (self.states == state).to(self.scores.dtype)
+    def _seen(self) -> Iterator[Float[Tensor, "d n v"]]:
+        """For each state, which variables of which draws are in it: 1, else 0."""
+        for state in range(self.graph.most_states):
+            yield (self.states == state).to(self.scores.dtype)
 
 
 @final
