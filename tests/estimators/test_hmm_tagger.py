@@ -113,7 +113,7 @@ def test_settings_and_mistakes(taggers: dict[int, HMMTagger]) -> None:
         tagger.n_best([["a"]], 0)
     with pytest.raises(DataError, match="this one is text"):
         tagger.predict(["a sentence"])
-    with pytest.raises(DataError, match="1 sentences and tags for 0"):
+    with pytest.raises(DataError, match="1 sequences and y has 0"):
         tagger.score([["a"]], [])
 
 

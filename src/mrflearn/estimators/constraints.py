@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -93,28 +93,30 @@ class Constraints:
 
     def _tokens(self, labels: Sequence[str], lengths: list[int]) -> Iterable[Bool[Tensor, "k s"]]:
         if self.forced is not None:
-            sizes = chain(lengths, repeat(0))
-            forced = [[None] * n if own is None else own for own, n in zip(self.forced, sizes)]  # noqa: B905
-            _check_lengths("forced labels", [len(own) for own in forced], lengths)
-            yield allowed_states(labels, [choice for own in forced for choice in own])
+            forced = _filled("forced labels", self.forced, lengths, [None])
+            yield allowed_states(labels, list(chain.from_iterable(forced)))
         if self.mask is not None:
-            yield _joined(self.mask, lengths, len(labels))
+            free = np.ones((1, len(labels)), dtype=bool)
+            masks = [np.asarray(own, bool) for own in _filled("masks", self.mask, lengths, free)]
+            for number, own in enumerate(masks):
+                if own.shape != (lengths[number], len(labels)):
+                    raise DataError(
+                        f"the mask of sequence {number} has shape {own.shape}; it has "
+                        f"{lengths[number]} items and there are {len(labels)} labels."
+                    )
+            yield torch.from_numpy(np.concatenate([free[:0], *masks]))
 
 
-def _joined(masks: Sequence[Any], lengths: list[int], labels: int) -> Bool[Tensor, "k s"]:
-    """The masks of all sequences end to end."""
-    if len(masks) != len(lengths):
-        raise DataError(f"there are masks for {len(masks)} sequences, but {len(lengths)} in X.")
-    parts = [np.ones((0, labels), dtype=bool)]
-    for number, (own, length) in enumerate(zip(masks, lengths, strict=True)):
-        part = np.ones((length, labels), dtype=bool) if own is None else np.asarray(own, dtype=bool)
-        if part.shape != (length, labels):
-            raise DataError(
-                f"the mask of sequence {number} has shape {part.shape}; it has {length} items "
-                f"and there are {labels} labels."
-            )
-        parts.append(part)
-    return torch.from_numpy(np.concatenate(parts))
+def _filled(what: str, given: Sequence[Any], lengths: list[int], free: Any) -> list[Any]:
+    """What is given for each sequence; where that is None, `free` for each of its tokens."""
+    if len(given) != len(lengths):
+        raise DataError(f"there are {what} for {len(given)} sequences, but {len(lengths)} in X.")
+    found = []
+    for number, (own, length) in enumerate(zip(given, lengths, strict=True)):
+        found.append(np.repeat(free, length, axis=0) if own is None else own)
+        if len(found[-1]) != length:
+            raise DataError(f"sequence {number} has {length} items but {what} for {len(own)}.")
+    return found
 
 
 Given = Constraints | Iterable[Any] | None  # as methods take them
@@ -134,17 +136,6 @@ def known_labels(given: Given) -> Sequence[Any] | None:
                 "alone, Constraints(forced=...)."
             )
     return own.forced
-
-
-def _check_lengths(what: str, found: list[int], lengths: list[int]) -> None:
-    if found == lengths:
-        return
-    if len(found) != len(lengths):
-        raise DataError(f"there are {what} for {len(found)} sequences, but {len(lengths)} in X.")
-    number = next(i for i, n in enumerate(lengths) if found[i] != n)
-    raise DataError(
-        f"sequence {number} has {lengths[number]} items but {what} for {found[number]}."
-    )
 
 
 def _check(chains: ChainPotentials) -> None:

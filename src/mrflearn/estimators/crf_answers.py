@@ -109,7 +109,7 @@ class ChainAnswers(LogLinearLabeller):
         X
             Sequences of items, as `fit` takes them.
         constraints
-            What the labels must obey: `Constraints`, or known labels laid out like y.
+            What the labels must obey: `Constraints`, or known labels in the form of y.
 
         Returns
         -------

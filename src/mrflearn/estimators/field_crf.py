@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -49,64 +49,70 @@ Method = Literal["auto", "exact", "bp", "trw"]
 Answering = Chain | JunctionTree | BeliefPropagation | TreeReweighted
 
 
-@dataclass(frozen=True, eq=False)
-class FieldAnswer:
-    """What was found for every variable and example, and for each example how.
+class FieldAnswer(NamedTuple):
+    """What was found for the variables of an example, and how.
 
-    Of best labels: states and their scores, "exact" (surely the best) or an "approximation"
+    Of best labels: states and their score, "exact" (surely the best) or an "approximation"
     (max-product, then iterated conditional modes).  Of marginals: probabilities and log Z.
     """
 
     variables: Tensor
-    value: Float[Tensor, " c"]
-    kind: list[str]
-    converged: Bool[Tensor, " c"]
-
-    @classmethod
-    def unknown(cls, batch: FieldBatch, *each: int, dtype: torch.dtype) -> FieldAnswer:
-        """Nothing found yet; `each` is the shape of what is found for one variable."""
-        count = batch.graph.components
-        variables = torch.zeros(batch.graph.variables, *each, dtype=dtype)
-        value, converged = torch.zeros(count, dtype=torch.float64), torch.ones(count).bool()
-        return cls(variables, value, [""] * count, converged)
-
-    def put(self, asked: FieldQuestion, variables: Tensor, value: Tensor, how: Any) -> None:
-        """Writes down what was found for some examples, in place."""
-        found = variables.to(self.variables.dtype)
-        if found.ndim > 1:  # some examples may have variables of fewer states
-            lacking = self.variables.shape[1] - found.shape[1]
-            found = torch.nn.functional.pad(found, (0, lacking))
-        self.variables[asked.variables] = found
-        self.value[asked.examples], self.converged[asked.examples] = value.double(), how.converged
-        for example in asked.examples.tolist():
-            self.kind[example] = how.kind
+    value: float
+    kind: str
+    converged: bool
 
 
-def best_states(model: LogLinearField, batch: FieldBatch, method: Method = "auto") -> FieldAnswer:
-    """The best labels among the allowed ones."""
+def best_states(
+    model: LogLinearField, batch: FieldBatch, method: Method = "auto"
+) -> list[FieldAnswer]:
+    """The best labels of each example among the allowed ones."""
     if method == "trw":
         raise InferenceError("inference='trw' bounds probabilities; for best labels take 'bp'.")
-    answer = FieldAnswer.unknown(batch, dtype=torch.int64)
-    for asked in _asked(model, batch, method):
+
+    def best(asked: FieldQuestion) -> tuple[Tensor, Tensor, Any]:
         assert not isinstance(asked.method, TreeReweighted)  # noqa: S101 - refused above
         found = asked.method.best(asked.potentials)
-        answer.put(asked, found.assignment, found.score, found)
-    if bool((answer.value == -torch.inf).any()):
-        example = int((answer.value == -torch.inf).int().argmax())
-        raise InferenceError(
-            f"example {example} has no labelling that is allowed. Do forced labels contradict "
-            "each other?"
-        )
-    return answer
+        return found.assignment, found.score, found
+
+    answers = _answers(model, batch, method, best)
+    for example, own in enumerate(answers):
+        if own.value == -math.inf:
+            raise InferenceError(
+                f"example {example} has no labelling that is allowed. Do forced labels contradict "
+                "each other?"
+            )
+    return answers
 
 
-def marginals(model: LogLinearField, batch: FieldBatch, method: Method = "auto") -> FieldAnswer:
-    """The probabilities of all labels, given that only allowed ones occur."""
-    answer = FieldAnswer.unknown(batch, batch.graph.most_states, dtype=torch.float64)
-    for asked in _asked(model, batch, method):
+def marginals(
+    model: LogLinearField, batch: FieldBatch, method: Method = "auto"
+) -> list[FieldAnswer]:
+    """The probabilities of all labels of each example, given that only allowed ones occur."""
+
+    def chances(asked: FieldQuestion) -> tuple[Tensor, Tensor, Any]:
         found = asked.method(asked.potentials)
-        answer.put(asked, found.variables, found.log_partition, found)
-    return answer
+        # Where all examples are empty, no variable says how many states there are.
+        lacking = batch.graph.most_states - found.variables.shape[1]
+        variables = torch.nn.functional.pad(found.variables.double(), (0, lacking))
+        return variables, found.log_partition, found
+
+    return _answers(model, batch, method, chances)
+
+
+def _answers(
+    model: LogLinearField,
+    batch: FieldBatch,
+    method: Method,
+    ask: Callable[[FieldQuestion], tuple[Tensor, Tensor, Any]],
+) -> list[FieldAnswer]:
+    found: dict[int, FieldAnswer] = {}
+    for asked in _asked(model, batch, method):
+        variables, value, how = ask(asked)
+        parts = variables.split(batch.sizes[asked.examples].tolist())
+        ended = torch.as_tensor(how.converged).expand(len(parts)).tolist()
+        rows = zip(asked.examples.tolist(), parts, value.double().tolist(), ended, strict=True)
+        found |= {example: FieldAnswer(*own, how.kind, end) for example, *own, end in rows}
+    return [found[example] for example in range(batch.graph.components)]
 
 
 @torch.no_grad()
@@ -116,28 +122,24 @@ def best_lists(
     """The `count` best (states, score) of each example among those allowed, exactly."""
     found: dict[int, list[tuple[Tensor, float]]] = {}
     for asked in _asked(model, batch, "exact"):
-        examples = asked.examples.tolist()
         if isinstance(asked.method, Chain):
             ranked = asked.method.best_n(asked.potentials, count)
-            order = asked.potentials.graph.component.argsort(stable=True)
             sizes = batch.sizes[asked.examples].tolist()
-            states = [own.assignment[order].split(sizes) for own in ranked]
-            for k, example in enumerate(examples):
-                pairs = zip(states, ranked, strict=True)
-                own = [(parts[k], float(each.score[k])) for parts, each in pairs]
-                found[example] = [pair for pair in own if pair[1] > -math.inf]
+            states = zip(*(own.assignment.split(sizes) for own in ranked), strict=True)
+            scores = zip(*(own.score.tolist() for own in ranked), strict=True)
+            for example, *own in zip(asked.examples.tolist(), states, scores, strict=True):
+                found[example] = [pair for pair in zip(*own, strict=True) if pair[1] > -math.inf]
         else:
-            for example in examples:
+            for example in asked.examples.tolist():
                 (alone,) = _part(model, batch, torch.tensor([example]), "exact")
                 found[example] = best_list(alone.potentials, count, EXACT)
     return [found[example] for example in range(batch.graph.components)]
 
 
 class FieldQuestion(NamedTuple):
-    """Some examples, their variables, their field and who answers for it."""
+    """Some examples, their field and who answers for it."""
 
     examples: Int64[Tensor, " n"]
-    variables: Int64[Tensor, " v"]
     potentials: Potentials
     method: Answering
 
@@ -174,10 +176,7 @@ def _part(
     potentials = model.potentials(own)
     if restricted:
         potentials = restrict(potentials, allowed)
-    inside = torch.zeros(batch.graph.components, dtype=torch.bool)
-    inside[examples] = True
-    variables = inside[batch.graph.component].nonzero().squeeze(1)
-    yield FieldQuestion(examples, variables, potentials, answering)
+    yield FieldQuestion(examples, potentials, answering)
 
 
 def _chosen(graph: FactorGraph, method: Method) -> Answering:
@@ -267,11 +266,8 @@ class FieldCRF(LogLinearLabeller):
 
         """
         examples, batch = self._asked(X, known_labels(constraints), **inputs)
-        found = best_states(self._fitted(), batch, self.inference)
-        states = found.variables.split(batch.sizes.tolist())
-        how = zip(found.value.tolist(), found.kind, found.converged.tolist(), strict=True)
-        rows = zip(examples, states, how, strict=True)
-        return [self._decoded(example, own, *more) for example, own, more in rows]
+        found = zip(examples, best_states(self._fitted(), batch, self.inference), strict=True)
+        return [self._decoded(example, *own) for example, own in found]
 
     def predict_marginals(
         self, X: Iterable[Any], constraints: Given = None, **inputs: Any
@@ -347,14 +343,15 @@ class FieldCRF(LogLinearLabeller):
     def log_prob(self, X: Iterable[Any], y: Iterable[Any], **inputs: Any) -> list[float]:
         """log p(y | x) of each example, in nats, by the inference that `inference` names."""
         model, batch = self._fitted(), self._asked(X, y, **inputs)[1]
-        free = marginals(model, batch.unlabelled(), self.inference).value
-        return [float(own) for own in marginals(model, batch, self.inference).value - free]
+        free = marginals(model, batch.unlabelled(), self.inference)
+        known = marginals(model, batch, self.inference)
+        return [own.value - whole.value for own, whole in zip(known, free, strict=True)]
 
     def score(self, X: Iterable[Any], y: Iterable[Any], **inputs: Any) -> float:
         """The share of variables whose label is right, in every layer; None does not count."""
         examples, batch = self._asked(X, **inputs)
-        states = best_states(self._fitted(), batch, self.inference).variables
-        guess = [self._named(own) for own in states.split(batch.sizes.tolist())]
+        states = best_states(self._fitted(), batch, self.inference)
+        guess = [self._named(own.variables) for own in states]
         true, several = self._layers(examples, y), len(self.names_) > 1
         gold, found = (
             [list(zip(*own, strict=True)) if several else own[0] for own in part]
@@ -440,7 +437,7 @@ class FieldCRF(LogLinearLabeller):
         """Every example, and the marginals of each of its layers, tokens x labels."""
         examples, batch = self._asked(X, known_labels(constraints), **inputs)
         found, layers = marginals(self._fitted(), batch, self.inference), len(self.names_)
-        for example, own in zip(examples, found.variables.split(batch.sizes.tolist()), strict=True):
+        for example, (own, *_) in zip(examples, found, strict=True):
             yield example, [own[k::layers, : len(n)].numpy() for k, n in enumerate(self.names_)]
 
     def _choose(self, start: LogLinearField, batch: FieldBatch) -> Choice[Criterion]:

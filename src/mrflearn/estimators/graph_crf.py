@@ -133,7 +133,7 @@ class GraphCRF(FieldCRF):
 
     def marginal_kinds(self, X: Iterable[Any]) -> list[str]:
         """How the marginals of each graph are found: exact, a bound, or an approximation."""
-        return marginals(self._fitted(), self._asked(X)[1], self.inference).kind
+        return [own.kind for own in marginals(self._fitted(), self._asked(X)[1], self.inference)]
 
     def _asked(
         self, X: Iterable[Any], y: Iterable[Any] | None = None

@@ -1,4 +1,4 @@
-"""Graphs as users have them, laid out as one batch: networkx graphs, or factor graphs with items.
+"""Graphs as users have them, packed into one batch: networkx graphs, or factor graphs with items.
 
 An example is
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Literal, Self
 
@@ -20,7 +20,7 @@ from mrflearn.features.features import warn_of_single_label
 from mrflearn.features.tagged_sentences import TagCounts, Tags, count_tags
 from mrflearn.io.tag_files import TagSource
 from mrflearn.kernels import lattice
-from mrflearn.models.hmm import HMM, PackedLattices
+from mrflearn.models.hmm import HMM, TagLattice
 from mrflearn.models.storage import record, texts
 
 Sentences = Iterable[Sequence[str]]
@@ -30,6 +30,7 @@ TABLES = ("emission", "trigram")  # of counts
 RARE = {"suffixes": 20, "rare": 1}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HMMTagger(Estimator):
     """A hidden Markov model of tags, counted in one pass over tagged sentences.
 
@@ -61,20 +62,11 @@ class HMMTagger(Estimator):
 
     """
 
-    def __init__(
-        self,
-        order: int = 2,
-        *,
-        unknown: Unknown = "auto",
-        rare: int | None = None,
-        suffix_length: int = 10,
-        beam: float | None = 1000.0,
-    ) -> None:
-        self.order = order
-        self.unknown = unknown
-        self.rare = rare
-        self.suffix_length = suffix_length
-        self.beam = beam
+    order: int = field(default=2, kw_only=False)
+    unknown: Unknown = "auto"
+    rare: int | None = None
+    suffix_length: int = 10
+    beam: float | None = 1000.0
 
     def fit(self, X: Sentences, y: Iterable[Tags]) -> Self:
         """Learns from tagged sentences.
@@ -114,7 +106,7 @@ class HMMTagger(Estimator):
     def predict(self, X: Sentences) -> list[list[str]]:
         """The most probable tags of each sentence."""
         names = self.classes_
-        return [own for laid in self._lattices(X) for own in best_tags(laid, names)]
+        return [own for tagged in self._lattices(X) for own in best_tags(tagged, names)]
 
     def predict_proba(self, X: Sentences) -> list[NDArray[np.float64]]:
         """The marginal probability of every tag at every token.
@@ -130,7 +122,7 @@ class HMMTagger(Estimator):
 
         """
         size = len(self.classes_)
-        return [own for laid in self._lattices(X) for own in tag_shares(laid, size)]
+        return [own for tagged in self._lattices(X) for own in tag_shares(tagged, size)]
 
     def predict_marginals(self, X: Sentences) -> list[list[dict[str, float]]]:
         """The same marginals as dicts.
@@ -164,14 +156,11 @@ class HMMTagger(Estimator):
         """
         check_n(n)
         names = self.classes_
-        return [own for laid in self._lattices(X) for own in best_lists(laid, names, n)]
+        return [own for tagged in self._lattices(X) for own in best_lists(tagged, names, n)]
 
     def score(self, X: Sentences, y: Iterable[Sequence[str]]) -> float:
         """The share of tokens whose tag is right."""
-        gold, found = list(y), self.predict(X)
-        if len(gold) != len(found):
-            raise DataError(f"there are {len(found)} sentences and tags for {len(gold)}.")
-        return accuracy(gold, found)
+        return accuracy(list(y), self.predict(X))
 
     def top_steps(self, n: int = 20) -> list[tuple[str, str, int, float]]:
         """The tag bigrams counted most often.
@@ -215,14 +204,10 @@ class HMMTagger(Estimator):
             self.source_ = record(TagSource, learned["source"])
 
     def _model(self, counts: TagCounts) -> HMM:
-        kind = self._kind()
+        automatic = "suffixes" if self.order == 2 else "rare"
+        kind = automatic if self.unknown == "auto" else self.unknown
         rare = RARE[kind] if self.rare is None else self.rare
         return HMM(counts, self.order, kind == "suffixes", rare, self.suffix_length, self.beam)
-
-    def _kind(self) -> str:
-        if self.unknown == "auto":
-            return "suffixes" if self.order == 2 else "rare"
-        return self.unknown
 
     def _check_settings(self) -> None:
         if self.order not in (1, 2):
@@ -238,7 +223,7 @@ class HMMTagger(Estimator):
                 f"beam must be >= 1 (only a word's best tag), or None (all); got {self.beam}."
             )
 
-    def _lattices(self, X: Sentences) -> Iterator[PackedLattices]:
+    def _lattices(self, X: Sentences) -> Iterator[TagLattice]:
         model, stream = self._fitted(), iter(X)
         while sentences := list(islice(stream, SENTENCES_AT_ONCE)):
             if any(isinstance(words, str) for words in sentences):
@@ -253,51 +238,49 @@ class HMMTagger(Estimator):
 # What a hidden Markov model says of sentences, as plain lists: tags, probabilities, n best.
 
 
-def best_tags(laid: PackedLattices, names: Sequence[str]) -> list[list[str]]:
+def best_tags(tagged: TagLattice, names: Sequence[str]) -> list[list[str]]:
     """The most probable tags of each sentence."""
-    path = lattice.viterbi(laid.tags.lattice)
+    path = lattice.viterbi(tagged.lattice)
     nodes = np.concatenate([np.zeros(0, dtype=np.int64), *path])
-    return _named(laid.tags.tag[nodes], laid, names)
+    return _named(tagged.tag[nodes], tagged, names)
 
 
-def tag_shares(laid: PackedLattices, tags: int) -> list[NDArray[np.float64]]:
+def tag_shares(tagged: TagLattice, tags: int) -> list[NDArray[np.float64]]:
     """For each sentence a table of probabilities, tokens by tags."""
-    rows = np.zeros((len(laid.steps), tags))
+    rows = np.zeros((len(tagged.steps), tags))
     if len(rows):
-        _, chance = lattice.marginals(laid.tags.lattice)
-        np.add.at(rows, (laid.tags.row, laid.tags.tag), chance)
-    return np.split(_in_order(rows, laid), np.cumsum(laid.steps.lengths.numpy())[:-1])
+        _, chance = lattice.marginals(tagged.lattice)
+        np.add.at(rows, (tagged.row, tagged.tag), chance)
+    return np.split(_in_order(rows, tagged), np.cumsum(tagged.steps.lengths.numpy())[:-1])
 
 
 def best_lists(
-    laid: PackedLattices, names: Sequence[str], count: int
+    tagged: TagLattice, names: Sequence[str], count: int
 ) -> list[list[tuple[list[str], float]]]:
     """The `count` best (tags, probability) of each sentence; fewer where there are fewer."""
-    lengths = laid.steps.lengths.tolist()
+    lengths = tagged.steps.lengths.tolist()
     lists: list[list[tuple[list[str], float]]] = [[([], 1.0)] if not n else [] for n in lengths]
-    if not len(laid.steps):
+    if not len(tagged.steps):
         return lists
-    path, scores = lattice.n_best(laid.tags.lattice, count)
-    chance = np.exp(scores - lattice.log_partition(laid.tags.lattice)[:, None])
+    path, scores = lattice.n_best(tagged.lattice, count)
+    chance = np.exp(scores - lattice.log_partition(tagged.lattice)[:, None])
     nodes = np.concatenate(path)
-    named = [_named(laid.tags.tag[nodes[:, rank]], laid, names) for rank in range(count)]
-    for place, own in zip(laid.steps.order.tolist(), chance.tolist(), strict=False):
+    named = [_named(tagged.tag[nodes[:, rank]], tagged, names) for rank in range(count)]
+    for place, own in zip(tagged.steps.order.tolist(), chance.tolist(), strict=False):
         lists[place] = [(named[rank][place], share) for rank, share in enumerate(own) if share > 0]
     return lists
 
 
 def _named(
-    tags: Int[np.ndarray, " r"], laid: PackedLattices, names: Sequence[str]
+    tags: Int[np.ndarray, " r"], tagged: TagLattice, names: Sequence[str]
 ) -> list[list[str]]:
-    flat = [names[tag] for tag in _in_order(tags, laid).tolist()]
-    ends = np.cumsum(laid.steps.lengths.numpy()).tolist()
-    return [flat[end - n : end] for n, end in zip(laid.steps.lengths.tolist(), ends, strict=True)]
+    flat = [names[tag] for tag in _in_order(tags, tagged).tolist()]
+    ends = np.cumsum(tagged.steps.lengths.numpy()).tolist()
+    return [flat[end - n : end] for n, end in zip(tagged.steps.lengths.tolist(), ends, strict=True)]
 
 
-def _in_order(
-    rows: Shaped[np.ndarray, " r *s"], laid: PackedLattices
-) -> Shaped[np.ndarray, " r *s"]:
+def _in_order(rows: Shaped[np.ndarray, " r *s"], tagged: TagLattice) -> Shaped[np.ndarray, " r *s"]:
     """Rows in the order of the caller's tokens."""
     result = np.empty_like(rows)
-    result[laid.steps.source.numpy()] = rows
+    result[tagged.steps.source.numpy()] = rows
     return result

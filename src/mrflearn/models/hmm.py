@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias, final
+from typing import TypeAlias, final
 
 import numpy as np
 import torch
@@ -72,7 +72,7 @@ def suffix_tree(words: Sequence[str], seen: csr_array, longest: int) -> SuffixTr
 
 
 def endings(word: str, longest: int) -> list[str]:
-    """The endings of a word from the empty one on, digits all alike.
+    """The endings of a word from the empty one on, all digits being equal.
 
     Words of different shapes have trees of their own, which meet in the empty ending.
     """
@@ -261,11 +261,12 @@ def word_context(counts: TagCounts, entries: WordTags) -> WordContext:
 @final
 @dataclass(frozen=True, eq=False)
 class TagLattice:
-    """A lattice, and the row and the tag of each of its nodes."""
+    """Sentences packed by `steps` as a lattice, and the row and the tag of each of its nodes."""
 
     lattice: Lattice
     row: Int[np.ndarray, " n"]
     tag: Int[np.ndarray, " n"]
+    steps: Steps
 
 
 def tag_lattice(
@@ -318,7 +319,7 @@ def tag_lattice(
         return LatticeEdges(source, weight, first, many)
 
     whole = (steps.sizes, tuple(begin[bounds].tolist()), begin[last], begin[last + 1])
-    return TagLattice(Lattice(score, edges, *whole), row, tag)
+    return TagLattice(Lattice(score, edges, *whole), row, tag, steps)
 
 
 # A hidden Markov model of tagged text, in the manner of TnT and hunpos [Brants 2000].
@@ -329,13 +330,6 @@ def tag_lattice(
 ENDING_WEIGHT = 1.0
 WORDS_AT_ONCE = 4096  # bounds memory where there are many tags
 EDGES_AT_ONCE = 2**23  # of one lattice, unless a single sentence has more
-
-
-class PackedLattices(NamedTuple):
-    """Some sentences as a lattice, and where its rows stand among their tokens."""
-
-    tags: TagLattice
-    steps: Steps
 
 
 @final
@@ -362,7 +356,7 @@ class HMM:
 
     @cached_property
     def known(self) -> WordTags:
-        """The tags of known words: those counted, and with suffixes those of words alike."""
+        """The tags of known words: those counted, and with suffixes those of similar words."""
         lexicon = self.counts.lexicon
         if self.suffixes:
             lexicon = self._smoothed(lexicon)
@@ -395,7 +389,7 @@ class HMM:
             share = csr_array(np.repeat(count[None] / count.sum(), len(words), axis=0))
         return WordTags.of(share, self.counts.tag_total)
 
-    def lattices(self, sentences: Sequence[Sequence[str]]) -> Iterator[PackedLattices]:
+    def lattices(self, sentences: Sequence[Sequence[str]]) -> Iterator[TagLattice]:
         """The tags that are possible and how they may follow each other, some sentences a time."""
         numbers, new = self._numbered(sentences)
         entries = self.known + self.unknown(new) if new else self.known
@@ -404,9 +398,7 @@ class HMM:
         for first, last in _runs(_edges_of(np.diff(entries.begin)[numbers], self.order, tokens)):
             steps = Steps.of(torch.from_numpy(lengths[first:last]))
             rows = numbers[tokens[first] : tokens[last]][steps.source.numpy()]
-            yield PackedLattices(
-                tag_lattice(rows, steps, entries, self.transitions, self.context), steps
-            )
+            yield tag_lattice(rows, steps, entries, self.transitions, self.context)
 
     def _numbered(
         self, sentences: Sequence[Sequence[str]]
