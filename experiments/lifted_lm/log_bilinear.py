@@ -165,9 +165,9 @@ class HalvingSGD(ByEpochs):
         state.kept["halving"] = torch.tensor([rate, score], dtype=torch.float64)
         return None
 
-    def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:  # noqa: ARG002
+    def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:  # noqa: ARG002
         rate = float(state.kept["halving"][0])
-        state.vector.add_(gradient, alpha=-rate)
+        state.vector.add_(found.gradient, alpha=-rate)
         return rate
 
 

@@ -68,9 +68,9 @@ INFERENCES = named(
     [
         kind
         for kind in classes(mrflearn.inference)
-        if "__call__" in vars(kind)
-        and takes(vars(kind)["__call__"], "potentials")
-        and not takes(vars(kind)["__call__"], "count", 2)  # samples
+        if inspect.isfunction(call := inspect.getattr_static(kind, "__call__", None))
+        and takes(call, "potentials")
+        and not takes(call, "count", 2)  # samples
         and not is_protocol(kind)
         and not inspect.isabstract(kind)
     ]

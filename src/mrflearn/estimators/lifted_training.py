@@ -110,7 +110,7 @@ def chosen_bound(
     if name != "windows":
         raise SettingsError(f"bound {name!r} is not one of 'chains', 'stars', 'windows'.")
     context = len(moments.offsets) if moments.offsets == ((1,), (2,)) else moments.context
-    reason = Windows.refuses(context, moments.states, device)
+    reason = Windows.refuses_size(context, moments.states, device)
     if reason is not None:
         raise SettingsError(reason)
     return Windows(), WINDOW_START

@@ -132,6 +132,10 @@ class LiftedInference(ABC, Generic[P]):
     recorded: bool = False
     weights: Float[Tensor, " k"] | None = None
 
+    def refuses(self, potentials: P) -> str | None:  # noqa: ARG002
+        """Why these potentials cannot be handled (and what to try instead), or None."""
+        return None
+
     def begin(self, potentials: P) -> Vectors | None:  # noqa: ARG002
         """A warm start for these potentials, from scratch."""
         return None
@@ -401,8 +405,11 @@ class Windows(Spectral[WordPotentials]):
     tolerance: ClassVar[float] = 1e-6
     most_words: ClassVar[dict[str, int]] = {"cpu": 4_000, "cuda": 20_000}
 
+    def refuses(self, potentials: WordPotentials) -> str | None:
+        return self.refuses_size(potentials.offsets, potentials.states, potentials.unary.device)
+
     @classmethod
-    def refuses(cls, offsets: int, states: int, device: torch.device) -> str | None:
+    def refuses_size(cls, offsets: int, states: int, device: torch.device) -> str | None:
         """Why texts of this context and vocabulary cannot be handled, or None."""
         if offsets != 2:
             return (
