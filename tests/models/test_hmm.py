@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mrflearn.estimators import hmm_tagger as answers
 from mrflearn.features.tagged_sentences import count_tags
 from mrflearn.models import hmm as room
-from mrflearn.models.hmm import HMM, deleted_interpolation, endings, suffix_tree, tag_transitions
+from mrflearn.models.hmm import HMM, endings, suffix_tree, tag_transitions
 from support.slow_hmm import SlowHMM, ladder
 
 EVERY_WORD = 10**6  # no word occurs more often, so all of them shape what endings say
@@ -38,8 +38,8 @@ def test_interpolation_weights_by_hand() -> None:
     unigrams, bigrams, trigrams = 1 + 1 / 3 + 2, 1 + ties / 2 + 1 / 3, 1 + ties / 2 + 1 / 3
     total = unigrams + bigrams + trigrams
     expected = [unigrams / total, bigrams / total, trigrams / total]
-    assert deleted_interpolation(counts, 2) == pytest.approx(expected)
     table = tag_transitions(counts, 2)
+    assert table.weights == pytest.approx(expected)
     d, n, v, edge = 0, 1, 2, 3
     after = np.exp(table.log_probability[table.context[d, n]])
     assert after[v] == pytest.approx(np.dot(expected, [1 / 7, 0.5, 0.5]))

@@ -214,6 +214,12 @@ def _in_parts(own: GraphExample, number: int, part: Int64[Tensor, " v"]) -> str:
     )
 
 
+def _mirrored(cell: Int64[Tensor, " n"], template: FactorTemplate) -> Int64[Tensor, " n"]:
+    """The cells of the same pairs of labels the other way round."""
+    first, second = torch.unravel_index(cell, template.shape)
+    return second * template.shape[0] + first
+
+
 def mirrored_tie(templates: Sequence[FactorTemplate]) -> Tensor:
     """For every weight of all templates the number of the free weight that it is.
 
@@ -223,14 +229,12 @@ def mirrored_tie(templates: Sequence[FactorTemplate]) -> Tensor:
     for own in templates:
         cell = torch.cat([own.cell, torch.arange(own.cells).repeat(len(own.columns))])
         dense = len(own.names) + torch.arange(len(own.columns)).repeat_interleave(own.cells)
-        attribute = torch.cat([own.attribute, dense])
         if own.name == EDGE:
-            first, second = torch.unravel_index(cell, own.shape)
-            cell = torch.minimum(cell, second * own.shape[0] + first)
-        code = attribute * own.cells + cell
-        number = torch.unique(code, return_inverse=True)[1]
+            cell = torch.minimum(cell, _mirrored(cell, own))
+        code = torch.cat([own.attribute, dense]) * own.cells + cell
+        free, number = torch.unique(code, return_inverse=True)
         numbers.append(number + begin)
-        begin += int(number.max()) + 1 if len(number) else 0
+        begin += len(free)
     return torch.cat(numbers)
 
 
@@ -239,11 +243,8 @@ def mirrored_templates(templates: Sequence[FactorTemplate]) -> tuple[FactorTempl
     found = []
     for own in templates:
         if own.name == EDGE:
-            first, second = torch.unravel_index(own.cell, own.shape)
-            both = torch.cat([own.cell, second * own.shape[0] + first])
+            both = torch.cat([own.cell, _mirrored(own.cell, own)])
             code = (own.attribute.repeat(2) * own.cells + both).unique()
-            own = replace(
-                own, attribute=code.div(own.cells, rounding_mode="floor"), cell=code % own.cells
-            )
+            own = replace(own, attribute=code // own.cells, cell=code % own.cells)
         found.append(own)
     return tuple(found)

@@ -115,37 +115,31 @@ class TagTransitions:
 
 
 def tag_transitions(counts: TagCounts, order: int) -> TagTransitions:
-    """Interpolated transitions: of order 2 after two tags, of order 1 after one."""
+    """Interpolated transitions: of order 2 after two tags, of order 1 after one.
+
+    The weights of unigrams, bigrams (and trigrams) sum to 1 [Brants 2000, figure 1].
+    """
     size = len(counts.tags) + 1
     first, second, third, times = counts.trigram.T
-    unigram = _table(third, times, size)
-    bigram = _table(second * size + third, times, size**2).reshape(size, size)
-    levels = [_shares(unigram[None]), _shares(bigram)]
-    weights = deleted_interpolation(counts, order)
-    if order == 1:
-        context = np.broadcast_to(np.arange(size), (size, size))
-        return TagTransitions(context, _mixed(levels, weights), weights)
-    pairs, row = np.unique(first * size + second, return_inverse=True)
-    context = np.broadcast_to(np.arange(size), (size, size)).copy()
-    context.reshape(-1)[pairs] = size + np.arange(len(pairs))
-    trigram = _table(row * size + third, times, len(pairs) * size).reshape(-1, size)
-    # Rows: every second tag behind an unseen first one, then every pair that was seen.
-    levels[1] = levels[1][np.concatenate([np.arange(size), pairs % size])]
-    levels.append(np.concatenate([np.zeros((size, size)), _shares(trigram)]))
-    return TagTransitions(context, _mixed(levels, weights), weights)
-
-
-def deleted_interpolation(counts: TagCounts, order: int) -> tuple[float, ...]:
-    """The weights of unigrams, bigrams (and trigrams), which sum to 1 [Brants 2000, figure 1]."""
-    size = len(counts.tags) + 1
-    first, second, third, times = counts.trigram.T
-    pair, before = second * size + third, first * size + second
-    levels = [
-        (_table(third, times, size)[third], np.full(len(third), times.sum())),
-        (_table(pair, times, size**2)[pair], _table(second, times, size)[second]),
+    after, before = second * size + third, first * size + second
+    unigram, bigram = _table(third, times, size), _table(after, times, size**2)
+    events = [
+        (unigram[third], np.full(len(third), times.sum())),
+        (bigram[after], _table(second, times, size)[second]),
         (times, _table(before, times, size**2)[before]),
     ]
-    return _elected(levels[: order + 1], times)
+    weights = _elected(events[: order + 1], times)
+    levels = [_shares(unigram[None]), _shares(bigram.reshape(size, size))]
+    context = np.broadcast_to(np.arange(size), (size, size))
+    if order == 2:
+        pairs, row = np.unique(before, return_inverse=True)
+        context = context.copy()
+        context.reshape(-1)[pairs] = size + np.arange(len(pairs))
+        trigram = _table(row * size + third, times, len(pairs) * size).reshape(-1, size)
+        # Rows: every second tag behind an unseen first one, then every pair that was seen.
+        levels[1] = levels[1][np.concatenate([np.arange(size), pairs % size])]
+        levels.append(np.concatenate([np.zeros((size, size)), _shares(trigram)]))
+    return TagTransitions(context, _mixed(levels, weights), weights)
 
 
 def _elected(levels: Sequence[tuple[Numbers, Numbers]], times: Numbers) -> tuple[float, ...]:
