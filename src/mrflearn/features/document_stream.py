@@ -36,7 +36,7 @@ class DocumentStream:
         pieces = [piece for _, words in pairs for piece in (words, end)]
         stream = np.concatenate([end, *pieces]).astype(np.int64)
         length = np.array([len(words) for _, words in pairs], np.int64)
-        first = np.concatenate([[0], np.cumsum(length + 1)[:-1]]).astype(np.int64)[: len(length)]
+        first = np.cumsum(length + 1) - length - 1
         return cls(stream, np.array([number for number, _ in pairs], np.int64), first, length)
 
     def __len__(self) -> int:

@@ -183,16 +183,9 @@ class TagCounts:
     trigram: Int[np.ndarray, "g 4"]
 
     def __post_init__(self) -> None:
-        sound = (
-            self.emission.shape[1:] == self.trigram.shape[1:] == (4,)
-            and len(self.emission) > 0
-            and _within(self.emission[:, 0], self.edge + 1)
-            and _within(self.emission[:, 1], self.edge)
-            and _within(self.emission[:, 2], len(self.words))
-            and _within(self.trigram[:, :3].ravel(), self.edge + 1)
-            and bool((self.emission[:, 3] > 0).all() and (self.trigram[:, 3] > 0).all())
-        )
-        if not sound:
+        edge = self.edge + 1
+        sound = _within(self.emission, (edge, self.edge, len(self.words)))
+        if not (len(self.emission) and sound and _within(self.trigram, (edge, edge, edge))):
             raise DataError(
                 "counts of tags name a word or a tag that is not there, or are not above 0."
             )
@@ -258,5 +251,9 @@ def _known(tags: Any, number: int) -> tuple[str, ...]:
     return tuple(tag for tag in tags or () if tag is not None)
 
 
-def _within(numbers: Int[np.ndarray, " n"], size: int) -> bool:
-    return bool(((numbers >= 0) & (numbers < size)).all())
+def _within(counts: Int[np.ndarray, "k 4"], sizes: tuple[int, int, int]) -> bool:
+    """Whether each row has three numbers below these sizes, and was counted."""
+    if counts.shape[1:] != (4,):
+        return False
+    inside = (counts[:, :3] >= 0) & (counts[:, :3] < sizes)
+    return bool(inside.all() and (counts[:, 3] > 0).all())

@@ -74,9 +74,10 @@ class NgramModel:
     def __post_init__(self) -> None:
         states, below = len(self.vocabulary), 1
         for n, (code, probability, backoff) in enumerate(self.tables, start=1):
-            rising = code.dtype == np.int64 and code.ndim == 1 and bool((np.diff(code) > 0).all())
-            known = not len(code) or 0 <= code[0] <= code[-1] < below * states
-            if not (rising and known and len(code) == len(probability) == len(backoff)):
+            whole = code.dtype == np.int64 and code.ndim == 1
+            rising = whole and bool((np.diff(code) > 0).all())
+            known = rising and (not len(code) or 0 <= code[0] <= code[-1] < below * states)
+            if not (known and len(code) == len(probability) == len(backoff)):
                 raise DataError(
                     f"the codes of order {n} must rise, name words and contexts that are there, "
                     "and have one probability and one back-off each."
