@@ -423,26 +423,22 @@ class LanguageModel(WordSpace, ScoresText):
         settings: LiftedSettings,
         validation: Moments | None,
     ) -> LiftedFit[NeighbourModel]:
-        if self.estimator == "bound" and not self._chooses_weights:
-            return train_lifted(moments, settings, validation)
         if self.estimator == "bound":
+            if not (isinstance(self.weights, str) and self.bound == "chains"):
+                return train_lifted(moments, settings, validation)
             if validation is None:
                 raise DataError("weights='validation' needs a validation text: validation=...")
             return train_on_best_weights(moments, settings, validation)
-        if self.estimator not in ("pl", "pl-sgd", "ml"):
+        if self.estimator == "ml":
+            return train_direct("ml", moments, None, settings)
+        if self.estimator not in ("pl", "pl-sgd"):
             known = "'bound', 'pl', 'pl-sgd', 'ml'"
             raise SettingsError(f"estimator {self.estimator!r} is not one of {known}.")
         if isinstance(text, Moments):
-            if self.estimator != "ml":
-                raise DataError("pseudolikelihood reads the text itself, not only its moments.")
-            return train_direct("ml", moments, None, settings)
+            raise DataError("pseudolikelihood reads the text itself, not only its moments.")
         assert moments.vocabulary is not None  # noqa: S101 - `moments_of` made sure
         ids = encode_corpus(hold(text), moments.vocabulary)
         return train_direct(self.estimator, moments, ids, settings)
-
-    @property
-    def _chooses_weights(self) -> bool:
-        return isinstance(self.weights, str) and self.bound == "chains"
 
     def _fitted(self) -> LearnedText:
         learned: LearnedText = self._after_fit("_learned")

@@ -91,7 +91,6 @@ def lower_bound(
 
 BoundName = Literal["stars", "chains", "windows"]
 WINDOW_START = (0.7, 0.3)  # of the two offsets, where training by windows begins
-# Work grows with the cube of the words: beyond these a step takes minutes, or fills the memory.
 
 
 def chosen_bound(
@@ -122,13 +121,11 @@ def _check_triples(name: BoundName, moments: Moments) -> None:
             f"scores of three words in a row are bounded by windows, not by {name}: choose "
             "bound windows (it needs a context of 2)."
         )
-    if moments.states > MOST_STATES:
-        raise SettingsError(
-            f"{moments.states:,} words have {moments.states**3:,} triples; scores of triples are "
-            f"for at most {MOST_STATES} words. Try a smaller vocabulary."
-        )
     if moments.triples is None:
-        raise SettingsError("these moments hold no counts of triples; count the text itself.")
+        raise SettingsError(
+            f"there are no counts of triples of these {moments.states:,} words: texts of at most "
+            f"{MOST_STATES} words have them. Try a smaller vocabulary, or count the text itself."
+        )
 
 
 def _sum_one(weights: Sequence[float] | None, offsets: int) -> tuple[float, ...]:

@@ -24,12 +24,11 @@ from mrflearn.estimators.tagger_training import (
     TaggerBoundName,
     learn,
     restore,
-    store,
 )
 from mrflearn.execution.resources import one_thread
 from mrflearn.features.features import warn_of_single_label
 from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences, Tags, check_tags
-from mrflearn.graph.lifted import PLACES
+from mrflearn.graph.lifted import CENTRE, PLACES
 from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.sentence_tags import SentenceTags, sentence_chains
 from mrflearn.io.files import PathLike
@@ -272,16 +271,20 @@ class JointTagger(Estimator):
         return _accuracy(list(y), self.predict(X))
 
     def _learned_parts(self) -> Parts:
-        stored, tensors = store(self._fitted())
+        learned = self._fitted()
         source: TagSource | None = getattr(self, "source_", None)
-        training = {
+        kept = {
+            "words": list(learned.words),
+            "tags": list(learned.tags),
+            "rare_from": learned.spelling[CENTRE].rare_from,
+            "ceiling": asdict(learned.log_partition_bound),
             "bound": self.bound_,
             "l2": self.l2_,
             "unlabelled_weight": self.unlabelled_weight_,
+            "source": None if source is None else asdict(source),
             **self._training_parts(),
         }
-        kept = None if source is None else asdict(source)
-        return {**stored, **training, "source": kept}, tensors
+        return kept, learned.model.parameters()
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._learned = restore(learned, tensors)

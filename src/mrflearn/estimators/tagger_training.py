@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.sparse import coo_array, hstack
-from scipy.sparse.linalg import svds
 from sklearn.cluster import KMeans
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from mrflearn.errors import DataError
@@ -34,7 +35,7 @@ from mrflearn.graph.lifted import CENTRE, PLACES, TagPotentials
 from mrflearn.inference.lifted import LogPartitionBound, Stars, TagChains, star_spacing
 from mrflearn.inference.sentence_tags import expected_moments
 from mrflearn.kernels.low_rank import SparseMatrix
-from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel, places_named
+from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel
 from mrflearn.models.storage import record, texts
 from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies, tag_scaling
 from mrflearn.objectives.problem import Penalty
@@ -70,13 +71,8 @@ class LearnedTagger:
     @cached_property
     def potentials(self) -> TagPotentials:
         """Scores of the words that training saw."""
-        device = self.model.transitions.device
-        features = {
-            place: SparseMatrix.of(table.matrix, torch.float32, device)
-            for place, table in self.spelling.items()
-        }
         with torch.no_grad():
-            return self.model.potentials(features)
+            return self.model.potentials(feature_matrices(self.spelling, self.model.transitions))
 
     def read(
         self, sentences: Sequence[Sequence[str]]
@@ -118,42 +114,28 @@ def spelling_tables(
     return {place: below if place == CENTRE or beside is None else beside for place in places}
 
 
-def store(learned: LearnedTagger) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What goes into a model directory."""
-    kept = {
-        "words": list(learned.words),
-        "tags": list(learned.tags),
-        "rare_from": learned.spelling[CENTRE].rare_from,
-        "ceiling": asdict(learned.log_partition_bound),
-    }
-    return kept, learned.model.parameters()
+def feature_matrices(
+    spelling: Mapping[int, SpellingTable], like: Tensor
+) -> dict[int, SparseMatrix]:
+    """The features of the words at each place, in numbers like those of a tensor."""
+    return {p: SparseMatrix.of(own.matrix, like.dtype, like.device) for p, own in spelling.items()}
 
 
 def restore(kept: dict[str, Any], tensors: dict[str, Tensor]) -> LearnedTagger:
-    """What came out of a model directory, checked to be whole."""
+    """What came out of a model directory, checked to be complete."""
     words, tags = texts(kept, "words"), texts(kept, "tags")
-    places = places_named(list(tensors))
-    template = JointTaggerModel(tensors["transitions"], {place: torch.empty(0) for place in places})
-    model = template.with_parameters(tensors)
-    spelling = spelling_tables(words, places, int(kept["rare_from"]))
-    learned = LearnedTagger(
-        words, tags, model, record(LogPartitionBound, kept["ceiling"]), spelling
-    )
-    _check(learned)
-    return learned
-
-
-def _check(learned: LearnedTagger) -> None:
-    model, tags = learned.model, len(learned.tags)
-    sizes = {place: len(table.number) for place, table in learned.spelling.items()}
+    weights = {place: tensors[name] for place, name in NAMES.items() if name in tensors}
+    model, size = JointTaggerModel(tensors[TRANSITIONS], weights), len(tags)
+    spelling = spelling_tables(words, model.places, int(kept["rare_from"]))
     sound = (
-        learned.words[:1] == learned.tags[:1] == (SEPARATOR,)
+        words[:1] == tags[:1] == (SEPARATOR,)
         and model.places in PLACES.values()
-        and model.transitions.shape[1:] == (tags, tags)
-        and all(w.shape == (sizes[p], tags) for p, w in model.weights.items())
+        and model.transitions.shape[1:] == (size, size)
+        and all(w.shape == (len(spelling[p].number), size) for p, w in weights.items())
     )
     if not sound:
         raise DataError("words, tags and weights do not belong together")
+    return LearnedTagger(words, tags, model, record(LogPartitionBound, kept["ceiling"]), spelling)
 
 
 # Sentences in, a learned tagger out, whether all of their tags are known, some, or none.
@@ -228,9 +210,7 @@ class Corpus:
 
         def objective_in(dtype: torch.dtype) -> LiftedLikelihood[JointTaggerModel]:
             like = torch.zeros(0, dtype=dtype, device=device)
-            features = {
-                p: SparseMatrix.of(t.matrix, dtype, device) for p, t in self.spelling.items()
-            }
+            features = feature_matrices(self.spelling, like)
             model = JointTaggerModel.zeros(len(self.tags), moments.distances, sizes, like)
             with torch.no_grad():
                 model = replace(model, duals=bound.duals(model.potentials(features)))
@@ -388,8 +368,5 @@ def context_vectors(
     table = np.sqrt(hstack(sides).tocsr())
     counts = np.bincount(words, minlength=vocabulary).astype(np.float64)
     size = min(DIMENSIONS, min(table.shape) - 1)
-    start = np.random.default_rng(seed).normal(size=min(table.shape))
-    left, values, _ = svds(table, k=size, v0=start)
-    vectors = left * values
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(norms > 0, norms, 1.0), counts
+    vectors = TruncatedSVD(size, algorithm="arpack", random_state=seed).fit_transform(table)
+    return normalize(vectors), counts

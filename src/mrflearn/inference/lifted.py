@@ -270,19 +270,21 @@ def _tag_duals(potentials: TagPotentials, of_tags: int, of_words: int) -> dict[s
 FIRST_RATIO = 0.087  # the weight of each offset over that of the one before it
 FEW_STATES = 1000
 MOST_STEPS, HASTY_STEPS = 30, 5  # power steps of an evaluation, and of a first answer
-WIDER = 10  # the gap of a first answer, which errs by some 1e-5 of it
-STEP_GAIN = 3  # each step narrows the gap at least so often
+STEP_GAIN = 3  # a step narrows the gap at least so often
 STEPS_UNSEEN = 4  # on a GPU, where a recorded evaluation cannot look
 DRIFT_UNSEEN = 5e-5  # what is left of the error of a recorded evaluation, at most
 QUICK_STEPS = 100  # of certificates in the scores' own precision, at most
 
 
-def closeness(like: Vectors) -> tuple[float, float]:
-    """How closely Perron vectors follow the parameters: tolerance and gap of `follow`."""
+def closeness(like: Vectors) -> tuple[float, float, float]:
+    """How closely Perron vectors follow the parameters: tolerance and gap of `follow`.
+
+    Comes with the gap of a first answer among many states.
+    """
     few = like.shape[-1] <= FEW_STATES
     if like.dtype == torch.float32:
-        return (5e-5, 1e-3) if few else (2e-4, 1e-2)
-    return (1e-10, 1e-6) if few else (1e-7, 1e-4)
+        return (5e-5, 1e-3, 1e-3) if few else (2e-4, 1e-2, 1e-1)
+    return (1e-10, 1e-6, 1e-6) if few else (1e-7, 1e-4, 1e-4)
 
 
 class Spectral(LiftedInference[P]):
@@ -313,9 +315,9 @@ class Spectral(LiftedInference[P]):
         return self
 
     def limits(self, like: Tensor) -> tuple[float, float]:
-        tolerance, gap = closeness(like)
+        tolerance, _, first = closeness(like)
         if not self.recorded:
-            return math.inf, WIDER * gap
+            return math.inf, first
         return DRIFT_UNSEEN if like.dtype == torch.float32 else tolerance, math.inf
 
     def pursue(
@@ -326,9 +328,9 @@ class Spectral(LiftedInference[P]):
         Among many states steps cost much.  There a first answer is followed less closely: how wide
         its gap is comes with the gradient, and only where it is too wide steps go on.
         """
-        tolerance, gap = closeness(warm)
+        tolerance, gap, first = closeness(warm)
         closely = thorough or warm.shape[-1] <= FEW_STATES
-        steps, gap = (MOST_STEPS, gap) if closely else (HASTY_STEPS, STEP_GAIN * WIDER * gap)
+        steps, gap = (MOST_STEPS, gap) if closely else (HASTY_STEPS, STEP_GAIN * first)
         vectors, growth = follow(matrices, warm, tolerance, steps, gap)
         return vectors, growth, closely
 

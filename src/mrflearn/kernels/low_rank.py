@@ -307,7 +307,7 @@ def star_in_blocks(
                 sums.sums[1][k].addmv_(tile.T, own)
         return sums
 
-    total = _merged(share(sums_of, left.shape[1]), transposed, bias)
+    total = _merged(share(sums_of, left.shape[1]))
     value = torch.logsumexp(log_weight / LOG2_E, 0)
     shift = torch.where(value.isfinite(), value, 0.0) * LOG2_E
     weight = (log_weight - shift).exp2()
@@ -316,25 +316,16 @@ def star_in_blocks(
     return value, by_left[..., :dims], by_right.mT[..., :dims], by_bias, weight
 
 
-def step_in_blocks(
-    left: Float[Tensor, "k r d"],
-    right: Float[Tensor, "k c d"],
-    bias: Float[Tensor, "k c"],
-    rows: Float[Tensor, "k r"],
-    columns: Float[Tensor, "k c"],
-) -> tuple[Float[Tensor, "k c"], Float[Tensor, "k r"]]:
-    """log (M^T u) and log (M v), for log u over the rows and log v over the columns.
-
-    A column whose sum is below the type's smallest number keeps that number.
-    """
-    steps = map(_step_in_blocks, left, right, bias, rows, columns)
-    along_columns, along_rows = zip(*steps, strict=True)
+def step_in_blocks(*arguments: Float[Tensor, "k ..."]) -> tuple[Tensor, Tensor]:
+    """The power step of each offset in turn, its arguments those of `power_step`."""
+    along_columns, along_rows = zip(*map(_step, *arguments), strict=True)
     return torch.stack(along_columns), torch.stack(along_rows)
 
 
-def _step_in_blocks(
+def _step(
     left: Tensor, right: Tensor, bias: Tensor, rows: Tensor, columns: Tensor
 ) -> tuple[Tensor, Tensor]:
+    """A column whose sum is below the type's smallest number keeps that number."""
     scaled, transposed = left * LOG2_E, right.T.contiguous()
     log_rows, log_columns, shift = rows * LOG2_E, columns * LOG2_E, (bias + columns) * LOG2_E
     log_sums = torch.empty_like(log_rows)
@@ -350,7 +341,7 @@ def _step_in_blocks(
                 sums.sums[0].addmv_(tile.T, weight)
         return sums
 
-    total = _merged(share(sums_of, len(rows)), shift)
+    total = _merged(share(sums_of, len(rows)))
     sums = total.sums[0].clamp_min_(torch.finfo(left.dtype).tiny).log2_() + total.peak
     return (sums - log_columns) / LOG2_E, log_sums / LOG2_E
 
@@ -397,9 +388,9 @@ class _ScaledSums:
             self.peak = peak
 
 
-def _merged(parts: list[_ScaledSums], *like: Tensor) -> _ScaledSums:
-    total = _ScaledSums(*like)
-    for part in parts:
+def _merged(parts: list[_ScaledSums]) -> _ScaledSums:
+    total, *others = parts
+    for part in others:
         total.merge(part)
     return total
 

@@ -16,7 +16,7 @@ of the weights of the word's features, so that words never seen have scores too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar, final
 
@@ -201,8 +201,3 @@ def moved(model: M, dtype: torch.dtype, device: torch.device) -> M:
     """The same model in other numbers, or elsewhere."""
     parameters = {name: own.to(device, dtype) for name, own in model.parameters().items()}
     return model.with_parameters(parameters)
-
-
-def places_named(names: Sequence[str]) -> tuple[int, ...]:
-    """The places of stored parameters."""
-    return tuple(place for place, name in NAMES.items() if name in names)
