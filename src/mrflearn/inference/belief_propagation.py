@@ -26,7 +26,7 @@ from mrflearn.inference.messages import (
     soft_sweep,
     split,
 )
-from mrflearn.inference.sampling import infeasible_components, with_feasible_states
+from mrflearn.inference.sampling import Conditionals, infeasible_components, with_feasible_states
 
 Schedule = Literal["flooding", "residual"]
 
@@ -154,10 +154,11 @@ class BeliefPropagation(BeliefMethod):
         exact = _surely_exact(potentials.graph, rest)
         assignment = follow_messages(field, rest.messages)
         if not exact:
-            assignment = with_feasible_states(
-                potentials, iterated_conditional_modes(potentials, assignment)
-            )
-            assignment = iterated_conditional_modes(potentials, assignment)
+            conditionals = Conditionals.of(potentials)
+            better = iterated_conditional_modes(conditionals, assignment)
+            assignment = with_feasible_states(potentials, conditionals, better)
+            if assignment is not better:
+                assignment = iterated_conditional_modes(conditionals, assignment)
         score = potentials.score(assignment).detach()
         kind: Literal["exact", "approximation"] = "exact" if exact else "approximation"
         return Decoding(assignment, score, kind, rest.sweeps, rest.residual, rest.converged)

@@ -26,6 +26,9 @@ from mrflearn.inference.sampling import Conditionals
 # One consistent assignment from max-product messages, and a local search from any assignment.
 
 
+MOST_SWEEPS = 100  # of iterated conditional modes
+
+
 def follow_messages(field: Field, messages: Tensor) -> Int[Tensor, " v"]:
     """An assignment read off max-product messages; a best one on a forest, ties or not.
 
@@ -93,12 +96,11 @@ def _breadth_first(
 
 
 def iterated_conditional_modes(
-    potentials: Potentials, assignment: Int[Tensor, " v"], max_sweeps: int = 100
+    conditionals: Conditionals, assignment: Int[Tensor, " v"]
 ) -> Int[Tensor, " v"]:
     """A local optimum: each variable in its best state given all others [Besag 1986]."""
-    conditionals = Conditionals.of(potentials)
     states = assignment.clone().unsqueeze(1)
-    for _ in range(max_sweeps):
+    for _ in range(MOST_SWEEPS):
         before = states.clone()
         for colour in conditionals.colours:
             scores = colour.scores(states)

@@ -87,7 +87,7 @@ def _starts(potentials: Potentials, field: Conditionals) -> list[Float[Tensor, "
         states = feasible_states(potentials, field, START_CHAINS, generator)[:, 0]
     except InferenceError:  # then the value may well be -inf, which is a lower bound all the same
         states = bias.argmax(dim=1)
-    states = iterated_conditional_modes(potentials, states)
+    states = iterated_conditional_modes(field, states)
     sharp = torch.zeros_like(bias).scatter_(1, states.unsqueeze(1), 1.0)
     return [unary, sharp]
 

@@ -343,14 +343,14 @@ def feasible_states(
 
 
 def with_feasible_states(
-    potentials: Potentials, assignment: Int[Tensor, " v"]
+    potentials: Potentials, conditionals: Conditionals, assignment: Int[Tensor, " v"]
 ) -> Int[Tensor, " v"]:
     """The assignment, with states that a search found in components where it is impossible."""
     lost = potentials.score(assignment) == -torch.inf
     if not bool(lost.any()):
         return assignment
     generator = torch.Generator(device=assignment.device).manual_seed(0)
-    states, possible = _search(potentials, Conditionals.of(potentials), SEARCH_CHAINS, generator)
+    states, possible = _search(potentials, conditionals, SEARCH_CHAINS, generator)
     return torch.where((lost & possible)[potentials.graph.component], states[:, 0], assignment)
 
 
