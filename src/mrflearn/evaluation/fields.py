@@ -104,12 +104,20 @@ def moments_match(
     potentials: Potentials, rows: Int[Tensor, "n v"], *, samples: int = 2000, seed: int = 0
 ) -> MomentsMatch:
     """Exact where the width allows, else from so many samples of the field."""
-    seen = _frequencies(potentials, rows)
-    if EXACT.refuses(potentials.graph) is None:
-        beliefs = EXACT(potentials)
-        return _match(potentials, seen, [table.double() for table in beliefs.factors], "exact")
-    drawn = Drawing()(potentials, samples, seed=seed).samples
-    return _match(potentials, seen, _frequencies(potentials, drawn), "sampled")
+    graph, seen = potentials.graph, _frequencies(potentials, rows)
+    kind: Literal["exact", "sampled"] = "exact" if EXACT.refuses(graph) is None else "sampled"
+    if kind == "exact":
+        expected = list(EXACT(potentials).factors)
+    else:
+        expected = _frequencies(potentials, Drawing()(potentials, samples, seed=seed).samples)
+
+    def flat(tables: list[Tensor], arity: int) -> Array:
+        pairs = zip(graph.groups, tables, strict=True)
+        parts = [own.detach().cpu().double().flatten() for g, own in pairs if g.arity == arity]
+        return torch.cat([torch.zeros(0, dtype=torch.float64), *parts]).numpy()
+
+    single, pairs = (Match(flat(seen, arity), flat(expected, arity)) for arity in (1, 2))
+    return MomentsMatch(single, pairs, kind)
 
 
 def _frequencies(potentials: Potentials, rows: Int[Tensor, "n v"]) -> list[Tensor]:
@@ -118,21 +126,3 @@ def _frequencies(potentials: Potentials, rows: Int[Tensor, "n v"]) -> list[Tenso
         samples.count(group.scope, group.shape.sizes).T / len(rows)
         for group in lone_cliques(potentials.graph)
     ]
-
-
-def _match(
-    potentials: Potentials,
-    seen: list[Tensor],
-    expected: list[Tensor],
-    kind: Literal["exact", "sampled"],
-) -> MomentsMatch:
-    def of(arity: int) -> Match:
-        places = [i for i, g in enumerate(potentials.graph.groups) if g.arity == arity and len(g)]
-        return Match(*(_flat([side[i] for i in places]) for side in (seen, expected)))
-
-    return MomentsMatch(of(1), of(2), kind)
-
-
-def _flat(tables: list[Tensor]) -> Array:
-    parts = [np.asarray(table.detach().cpu(), dtype=np.float64).ravel() for table in tables]
-    return np.concatenate(parts) if parts else np.zeros(0)

@@ -182,15 +182,10 @@ def subsets_of(masks: Iterable[int], without: int = 0) -> set[Places]:
 
     Those of the set `without` are left out.
     """
-    found: set[Places] = set()
-    for mask in masks:
-        if not mask & ~without:
-            continue
-        places = places_of(mask)
-        for size in range(1, len(places) + 1):
-            found.update(combinations(places, size))
     kept = set(places_of(without))
-    return {places for places in found if not kept.issuperset(places)} if kept else found
+    wanted = (places_of(mask) for mask in masks if mask & ~without)
+    subsets = (s for own in wanted for k in range(len(own)) for s in combinations(own, k + 1))
+    return {places for places in subsets if not kept.issuperset(places)}
 
 
 def places_of(mask: int) -> Places:

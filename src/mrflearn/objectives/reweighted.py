@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 import torch
 from jaxtyping import Float, Int64
@@ -30,8 +30,7 @@ from mrflearn.objectives.local_problems import find_problems
 Shares = Literal["uniform", "optimised"] | Mapping[str, float]
 
 
-@dataclass(frozen=True, eq=False)
-class ReweightedPieces:
+class ReweightedPieces(NamedTuple):
     """Pieces of one shape: their template, example and log-count of assignments elsewhere."""
 
     template: int
@@ -105,19 +104,17 @@ class ReweightedLikelihood(Objective[LogLinearField]):
     ) -> Float[Tensor, ""]:
         """The block's part of the bound; the scores become its gradient, in place."""
         number, inside = block.place
-        own = self.pieces[number]
-        example, weight = own.example[inside], own.weight[inside]
-        mu = share[example, own.template]
+        template, *columns = self.pieces[number]
+        example, elsewhere, weight = (own[inside] for own in columns)
+        mu = share[example, template]
         scores /= mu.to(scores.dtype)[:, None]
         total = scores.logsumexp(dim=1, keepdim=True)
         chances = (scores - total).exp_()
         # d/dmu of mu log sum exp(s / mu) is the entropy of the piece.
         entropy = total.squeeze(1) - (chances * scores).sum(dim=1)
-        pull[:, own.template].index_add_(
-            0, example, weight * (entropy.double() + own.elsewhere[inside])
-        )
+        pull[:, template].index_add_(0, example, weight * (entropy.double() + elsewhere))
         scores.copy_(chances).mul_(weight.to(scores.dtype)[:, None])
-        return (weight * mu * (total.squeeze(1).double() + own.elsewhere[inside])).sum()
+        return (weight * mu * (total.squeeze(1).double() + elsewhere)).sum()
 
 
 def _log_shares(model: LogLinearField, shares: Shares) -> Float[Tensor, " t"]:
