@@ -111,7 +111,8 @@ def _answers(
         parts = variables.split(batch.sizes[asked.examples].tolist())
         ended = torch.as_tensor(how.converged).expand(len(parts)).tolist()
         rows = zip(asked.examples.tolist(), parts, value.double().tolist(), ended, strict=True)
-        found |= {example: FieldAnswer(*own, how.kind, end) for example, *own, end in rows}
+        for example, part, score, end in rows:
+            found[example] = FieldAnswer(part, score, how.kind, end)
     return [found[example] for example in range(batch.graph.components)]
 
 

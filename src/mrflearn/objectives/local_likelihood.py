@@ -145,7 +145,7 @@ class LocalLikelihood(Objective[LogLinearField]):
             return value, torch.cat([own.flatten() for own in gradient.parameters().values()])
 
         count = max(1, self.threads.count)
-        shares = [own for start in range(count) if (own := self.blocks[start::count])]
+        shares = [share for start in range(count) if (share := self.blocks[start::count])]
         value = torch.zeros((), dtype=torch.float64)
         size = sum(own.numel() for own in (*model.weights, *model.dense))
         gradient = torch.zeros(size, dtype=torch.float64)
