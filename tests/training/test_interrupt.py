@@ -87,7 +87,7 @@ def test_the_handler_is_put_back():
     with interruptible() as interrupt:
         assert signal.getsignal(signal.SIGINT) is not before
         signal.raise_signal(signal.SIGINT)
-        assert interrupt.asked
+        assert interrupt.is_set()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
@@ -101,7 +101,7 @@ def test_a_handler_of_someone_else_stays():
     try:
         with interruptible() as interrupt:
             signal.raise_signal(signal.SIGINT)
-            assert not interrupt.asked
+            assert not interrupt.is_set()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

@@ -145,12 +145,11 @@ class Threads:
         self._open.enter_context(one_thread())
         if self.count > 1:
             self._pool = ThreadPoolExecutor(self.count, initializer=stay_on_one_thread)
+            self._open.callback(self._pool.shutdown, cancel_futures=True)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+        self._pool = None
         self._open.close()
 
     def map(self, task: Callable[[T], R], items: Iterable[T]) -> list[R]:

@@ -77,7 +77,7 @@ class Spark:
             summed = rows.mapPartitions(partial(_parts, sent)).reduceByKey(_plus, parts)
             return summed.map(partial(_finish, sent))
 
-        answers = _without_errors(self._collect((task, finish), items, plan))
+        answers = self._collect((task, finish), items, plan)
         if not answers:
             raise ExecutionError("there is nothing to add up: no items were given, or no parts.")
         return (result for _, result in sorted(answers, key=lambda answer: answer[0]))
@@ -94,15 +94,13 @@ class Spark:
 
     def _run(self, task: Any, items: Iterable[Any], *, each: bool) -> list[list[Any]]:
         """The results of every slice: one for each item, or their sum."""
-
-        def plan(rows: Any, sent: Any) -> Any:
-            return rows.mapPartitions(partial(_work, sent, each))
-
-        return _without_errors(self._collect(task, items, plan))
+        return self._collect(
+            task, items, lambda rows, sent: rows.mapPartitions(partial(_work, sent, each))
+        )
 
     def _collect(
         self, work: Any, items: Iterable[Any], plan: Callable[[Any, Any], Any]
-    ) -> list[Outcome]:
+    ) -> list[Any]:
         """What a plan (of rows, and the work that was sent to all workers) comes to."""
         held = list(items)
         if not held:
@@ -118,7 +116,10 @@ class Spark:
             raise
         finally:
             sent.destroy()
-        return outcomes
+        for failed, met in outcomes:
+            if failed:
+                raise met
+        return [value for _, value in outcomes]
 
 
 @contextmanager
@@ -144,36 +145,34 @@ def _failures() -> tuple[type[Exception], ...]:
 # what cannot succeed.
 
 
-def _work(sent: Any, each: bool, items: Iterator[Any]) -> Iterator[Outcome]:
-    """What one slice comes to, on a worker."""
-    held = list(items)
-    if not held:
-        return
+def _caught(make: Callable[[], Any]) -> Outcome:
+    """What comes of it, or the error that was met."""
     try:
-        results = map(_received(sent), held)
-        yield False, list(results) if each else [added_up(results)]
+        return False, make()
     except Exception as error:
-        yield True, error
+        return True, error
+
+
+def _work(sent: Any, each: bool, items: Iterator[Any]) -> Iterator[Outcome]:
+    """What one slice comes to, on a worker: the result for each item, or their sum."""
+    held = list(items)
+    if held:
+        whole = list if each else lambda results: [added_up(results)]
+        yield _caught(lambda: whole(map(_received(sent), held)))
 
 
 def _parts(sent: Any, items: Iterator[Any]) -> Iterator[tuple[int, Outcome]]:
     """The summed parts of one slice, each with its number."""
-    task, _ = _received(sent)
     held = list(items)
-    if not held:
-        return
-    try:
-        for number, part in enumerate(parts_added_up(map(task, held))):
-            yield number, (False, part)
-    except Exception as error:
-        yield 0, (True, error)
+    if held:
+        failed, found = _caught(lambda: parts_added_up(map(_received(sent)[0], held)))
+        yield from enumerate((failed, part) for part in ([found] if failed else found))
 
 
 def _plus(one: Outcome, other: Outcome) -> Outcome:
     """The sum of two parts, or the error that either met."""
-    for each in (one, other):
-        if each[0]:
-            return each
+    if one[0] or other[0]:
+        return one if one[0] else other
     return False, one[1] + other[1]
 
 
@@ -182,10 +181,7 @@ def _finish(sent: Any, summed: tuple[int, Outcome]) -> Outcome:
     number, (failed, part) = summed
     if failed:
         return True, part
-    try:
-        return False, (number, _received(sent)[1]((number, part)))
-    except Exception as error:
-        return True, error
+    return _caught(lambda: (number, _received(sent)[1]((number, part))))
 
 
 @lru_cache(maxsize=1)  # a worker may serve several tasks of one job, each with many items
@@ -195,16 +191,6 @@ def _received(sent: Any) -> Any:
 
     torch.set_num_threads(1)
     return pickle.loads(sent.value)  # noqa: S301 - sent by the driver
-
-
-def _without_errors(outcomes: Iterable[Outcome]) -> list[Any]:
-    """The results; raises the first error instead, where there is one."""
-    results = []
-    for failed, value in outcomes:
-        if failed:
-            raise value
-        results.append(value)
-    return results
 
 
 def _cause(error: Exception) -> str:

@@ -86,10 +86,12 @@ class ChainBlock:
         return rows, codes, counts.index_add_(0, place, self.amount[self.steps.starting :].double())
 
     def places(self, path: Int64[Tensor, " r"]) -> tuple[Int64[Tensor, " r"], Int64[Tensor, " q"]]:
-        """row * states + state of a path, and state before * states + state of its steps."""
-        row = torch.arange(len(path), device=path.device)
-        before, after = path[self.steps.previous], path[self.steps.starting :]
-        return row * self.states + path, before * self.states + after
+        """Where the states of a path and its steps stand in the tables of all rows, flat."""
+        row, starting = torch.arange(len(path), device=path.device), self.steps.starting
+        step = path[self.steps.previous] * self.states + path[starting:]
+        if self.moves is not None:  # each row has a table of its own
+            step += row[: len(step)] * self.states**2
+        return row * self.states + path, step
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +106,8 @@ class Shard:
 
 def make_shards(model: LogLinearField, batch: ChainBatch, count: int) -> list[Shard]:
     """At most `count` shards of about equal work."""
-    tokens, states, on_gpu = (
-        batch.features.tokens,
-        model.plans.chain.states,
-        model.device.type != "cpu",
-    )
+    tokens, states = batch.features.tokens, model.plans.chain.states
+    on_gpu = model.device.type != "cpu"
     count = 1 if on_gpu else max(1, min(count, tokens // LEAST_TOKENS))
     most = max(1, (NUMBERS_ON_GPU if on_gpu else NUMBERS_IN_BLOCK) // states)
     blocks = count * max(1, -(-tokens // (most * count)))
@@ -250,10 +249,7 @@ def likelihood(
         value, single, pair = _moments(unary - own[:, None], table, block)
         rows, codes, counts = block.observed
         _subtract(single, rows, block.amount)
-        if pair.ndim == 2:
-            _subtract(pair, codes, counts)
-        else:
-            _subtract_steps(pair, block.gold, block)
+        _subtract(pair, codes, counts)
         return ChainLoss(value, single, pair)
     assert block.allowed is not None  # noqa: S101 - a block has either
     value, single, pair = _moments(unary, table, block)
@@ -281,10 +277,7 @@ def perceptron(
     for path in (gold, best):
         rows, codes = block.places(path)
         _subtract(single.neg_(), rows, block.amount)
-        if pair.ndim == 2:
-            _subtract(pair.neg_(), codes, block.amount[steps.starting :])
-        else:
-            _subtract_steps(pair.neg_(), path, block)
+        _subtract(pair.neg_(), codes, block.amount[steps.starting :])
     return ChainLoss(_total(loss, block), single.neg_(), pair.neg_())
 
 
@@ -306,13 +299,6 @@ def piecewise_pseudolikelihood(
 def _subtract(counts: Tensor, place: Tensor, amount: Tensor) -> None:
     """Takes amounts off the entries of a table at these flat places, in place."""
     counts.view(-1).index_add_(0, place, amount.to(counts.dtype), alpha=-1)
-
-
-def _subtract_steps(pair: Float[Tensor, "q p p"], path: Tensor, block: ChainBlock) -> None:
-    """Takes the steps of a path off the tables of their rows, in place."""
-    _, code = block.places(path)
-    row = torch.arange(len(pair), device=pair.device)
-    _subtract(pair, row * block.states**2 + code, block.amount[block.steps.starting :])
 
 
 def _moments(unary: Tensor, table: Tensor, block: ChainBlock) -> tuple[Tensor, Tensor, Tensor]:
@@ -372,7 +358,10 @@ class ChainObjective(Objective[LogLinearField]):
         if not plans.shared_table:
             plans.placed(1, scores.device).add_wide(wide, narrow)
             moves += narrow
-        return Evaluation(value, self._gradient(scores, moves, shard))
+        plan, dense = plans.placed(0, scores.device), model.dense[0]
+        tokens = shard.tokens.pulled_back(scores, plan, len(model.weights[0]))
+        dense = torch.zeros_like(dense) if shard.dense is None else shard.dense.t() @ scores
+        return Evaluation(value, torch.cat([tokens, dense.flatten(), moves.to(tokens.dtype)]))
 
     def _block(self, model: LogLinearField, shard: Shard, block: ChainBlock) -> ChainLoss:
         scores = block.tokens.scores(model.weights[0], model.tables[0])
@@ -382,12 +371,3 @@ class ChainObjective(Objective[LogLinearField]):
         if block.moves is not None:
             table = block.moves.scores(model.moves, model.tables[1]).view(-1, *table.shape)
         return self.loss(model.plans.chain.unary(scores, model.moves, block.steps), table, block)
-
-    def _gradient(
-        self, scores: Float[Tensor, "k s"], moves: Float[Tensor, " e"], shard: Shard
-    ) -> Float[Tensor, " v"]:
-        """The gradient of all weights from those of the scores."""
-        plan, weights = self.model.plans.placed(0, scores.device), len(self.model.weights[0])
-        tokens, dense = shard.tokens.pulled_back(scores, plan, weights), self.model.dense[0]
-        dense = torch.zeros_like(dense) if shard.dense is None else shard.dense.t() @ scores
-        return torch.cat([tokens, dense.flatten(), moves.to(tokens.dtype)])

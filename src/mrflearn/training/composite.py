@@ -265,7 +265,7 @@ class Trainer:
         seen: list[tuple[float, Tensor]] = []
         with interruptible(announce=self.settings.progress) as interrupt:
             record, trials = self.deleted_models(record)
-        em, stopped = replace(self.settings.em, max_iterations=WEIGHT_STEPS), interrupt.asked
+        em, stopped = replace(self.settings.em, max_iterations=WEIGHT_STEPS), interrupt.is_set()
         for now_tied in [True, False] if tied else [False]:
             if stopped:
                 return record, True

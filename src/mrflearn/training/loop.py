@@ -49,22 +49,14 @@ from mrflearn.training.outcome import (
 # Ctrl-C as a request: the first ends training in good order, the second interrupts for real.
 
 
-@final
-@dataclass
-class Interrupt:
-    """Whether the user has asked to stop."""
-
-    asked: bool = False
-
-
 @contextmanager
-def interruptible(*, announce: bool = False) -> Iterator[Interrupt]:
-    """An `Interrupt` that Ctrl-C sets; what Ctrl-C did before is put back at the end.
+def interruptible(*, announce: bool = False) -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets; what Ctrl-C did before is put back at the end.
 
     Outside the main thread Python allows no signal handlers, and where Ctrl-C is ignored or
     handled by someone else it stays so: then the interrupt is never set here.
     """
-    interrupt = Interrupt()
+    interrupt = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     here = threading.current_thread() is threading.main_thread()
     if not here or before is not signal.default_int_handler:
@@ -72,9 +64,9 @@ def interruptible(*, announce: bool = False) -> Iterator[Interrupt]:
         return
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if interrupt.asked:
+        if interrupt.is_set():
             signal.default_int_handler(number, frame)
-        interrupt.asked = True
+        interrupt.set()
         if announce:  # unbuffered, as a handler may run in the middle of another write
             os.write(2, b"\nstopping after this evaluation; Ctrl-C again stops at once\n")
 
@@ -117,7 +109,7 @@ class Plan(ABC, Generic[M]):
     rule: StopRule
     meter: Meter
     origin: float = 0.0  # a constant that values leave out
-    state: Any  # a `State`
+    state: State
 
     @abstractmethod
     def begin(self) -> None:
@@ -200,7 +192,7 @@ class _Training(Generic[M]):
     plan: Plan[M]
     callbacks: Sequence[Callback | Watch]
     reporter: Reporter | None
-    interrupt: Interrupt
+    interrupt: threading.Event
     checkpoint: Checkpoint | None
     history: list[Row] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
@@ -274,14 +266,14 @@ class _Training(Generic[M]):
 
     def limit(self, iteration: int) -> Verdict | None:
         """Why not to go on, whatever the values are."""
-        if self.interrupt.asked:
+        if self.interrupt.is_set():
             return Verdict("interrupted", "training was interrupted.")
         return self.plan.rule.limit(iteration, self.plan.meter.evaluations, self.seconds)
 
     def verdict(self) -> Verdict | None:
         """What the stop rules say about the current state."""
         state = self.plan.state
-        if self.interrupt.asked or not self.history:
+        if self.interrupt.is_set() or not self.history:
             return self.limit(state.iteration)
         return self.plan.rule.verdict(self.history[state.since :], state.size, state.noise)
 
@@ -449,6 +441,7 @@ class _Descent(Plan[M]):
     seed: int
     in_double: Callable[[], Objective[M]] | None
     meter: Meter = field(default_factory=Meter)
+    state: Any = None
 
     def __post_init__(self) -> None:
         self.rule, self.origin = self.optimiser.rule, self.objective.origin
