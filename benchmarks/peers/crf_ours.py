@@ -35,7 +35,7 @@ def main():
         tag=tagging,
         objective=model.outcome_.value,
         iterations=model.outcome_.iterations,
-        predicted=predicted,
+        predicted=predicted.tolist(),
     )
 
 

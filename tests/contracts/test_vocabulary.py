@@ -97,6 +97,14 @@ def test_one_name_has_one_default() -> None:
             assert len({repr(default) for default in by_kind.values()}) == 1, (argument, by_kind)
 
 
+def test_features_are_made_by_a_constructor_argument() -> None:
+    """So that what is trained in Python can be used by `tag`, `evaluate` and `serve`."""
+    taking = {
+        name for name, kind in KINDS.items() if "features" in {p.name for p in constructor(kind)}
+    }
+    assert taking == {"CRF", "FactorialCRF", "SkipChainCRF", "GraphCRF"}
+
+
 def test_arguments_by_position_come_in_one_order() -> None:
     before = {}
     for name, kind in KINDS.items():

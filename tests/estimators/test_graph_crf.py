@@ -180,7 +180,7 @@ def test_training_says_where_messages_did_not_rest() -> None:
     hasty = BeliefPropagation(max_sweeps=1)
     graphs = Graphs.of(pictures(0, 2)[0])
     names = Numbering(["land", "sea"], closed=True)
-    batch = graphs.labelled(graphs.batch(2), pictures(0, 2)[1], names)
+    batch = graphs.batch(names, pictures(0, 2)[1])
     start = LogLinearField.zeros(find_templates(batch), torch.float64)
     model = GraphCRF(max_iterations=2)
     outcome = model._optimise(start, batch, Principle("bp", bp=hasty))

@@ -15,6 +15,7 @@ import mrflearn
 from mrflearn import CRF, FactorialCRF, GraphCRF, SkipChainCRF, word_features
 from mrflearn.describe import tasks_of
 from mrflearn.errors import DataError, SettingsError
+from mrflearn.features.features import compile_features
 from mrflearn.features.recipes import Recipe
 from mrflearn.models.storage import read_model, write_model
 from support import own_features
@@ -83,6 +84,8 @@ def test_every_question_takes_raw_sentences() -> None:
     assert crf.calibrate(WORDS, TAGS).temperature_ == plain.calibrate(items, TAGS).temperature_
     assert crf.fit(WORDS, TAGS, validation=(WORDS, TAGS)).outcome_.history[-1].validation == 1.0
     assert crf.partial_fit(WORDS[:2], TAGS[:2]).score(WORDS, TAGS) == 1.0
+    again = clone(crf).fit(compile_features([word_features(own) for own in WORDS]), TAGS)
+    assert again.predict(WORDS).tolist() == plain.predict(items).tolist()
     assert not hasattr(crf.set_params(features=None).fit(items, TAGS), "recipe_")
 
 

@@ -234,8 +234,8 @@ class CRF(ChainAnswers):
         X
             Sequences of items, as `mrflearn.features.features` describes them (with `features`,
             what those are made of); the result of `compile_features`; or, without y, what
-            `read_crfsuite` reads.  Names that
-            `mrflearn.edge` made are attributes of the transition into their token.
+            `read_crfsuite` reads.  Names that `mrflearn.edge` made are attributes of the transition
+            into their token.
         y
             Their labels; None in place of a label is unknown, a set is any of these.
         X_dev, y_dev

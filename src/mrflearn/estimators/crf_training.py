@@ -281,7 +281,7 @@ class LogLinearLabeller(Estimator):
         self.recipe_ = Recipe.made_by(self.features)
         if not layers and self.recipe_.function is None:
             raise SettingsError("features of graphs are made by a function, or 'module:function'.")
-        return self._noted(X, layers)
+        return X if isinstance(X, CompiledFeatures) else self._noted(X, layers)
 
     def _noted(self, X: Iterable[Any], layers: int) -> Iterator[Any]:
         for sentence in X:

@@ -111,21 +111,10 @@ class GraphCRF(FieldCRF):
         the fitted CRF itself
 
         """
-        graphs, labels = Graphs.of(self._extracted(X, 0)), list(y)
-        names = Numbering(closed=False)
-        for own in graphs.ordered(labels):
-            for label in own:
-                for name in label if isinstance(label, set | frozenset) else [label]:
-                    if isinstance(name, str):
-                        names[name]
-        if not names:
-            raise DataError("y names no label at all; there is nothing to learn from.")
+        graphs, names = Graphs.of(self._extracted(X, 0)), Numbering()
+        batch = graphs.batch(names, y, connected=self.connected)
         warn_of_single_label(names)
         names.closed = True
-        batch = graphs.batch(len(names))
-        if self.connected:
-            graphs.insist_on_connection(batch.graph)
-        batch = graphs.labelled(batch, labels, names)
         how: dict[str, Any] = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
         self._train(batch, mirrored=graphs.mirrored, **how)
         self.mirrored_, self.names_ = graphs.mirrored, (names,)
@@ -141,11 +130,8 @@ class GraphCRF(FieldCRF):
         model, graphs = self._fitted(), Graphs.of(self._items(X))
         if graphs.mirrored != self.mirrored_:
             raise DataError("trained on undirected graphs, asked about directed ones (or reverse).")
-        (names,) = self.names_
-        batch = graphs.batch(len(names), model.templates)
-        if self.connected:
-            graphs.insist_on_connection(batch.graph)
-        return graphs.examples, batch if y is None else graphs.labelled(batch, y, names)
+        batch = graphs.batch(self.names_[0], y, model.templates, connected=self.connected)
+        return graphs.examples, batch
 
     def _layers(self, examples: Any, y: Iterable[Any]) -> list[list[list[Any]]]:
         return [[own] for own in Graphs(examples).ordered(y)]

@@ -69,11 +69,28 @@ class Graphs:
         """Whether edges have no sense, so that their weights must not depend on one."""
         return self.examples[0].nodes is not None and not self.examples[0].directed
 
-    def batch(self, labels: int, templates: Sequence[FactorTemplate] | None = None) -> FieldBatch:
-        """All graphs as one, every label unknown; with templates, as they know attributes."""
+    def batch(
+        self,
+        names: Numbering,
+        y: Iterable[Any] | None = None,
+        templates: Sequence[FactorTemplate] | None = None,
+        *,
+        connected: bool = False,
+    ) -> FieldBatch:
+        """All graphs as one, with the labels that are known; templates tell known attributes.
+
+        New labels get numbers unless the names are closed; with `connected`, a graph in parts is a
+        `GraphError`.
+        """
+        known = None
+        if y is not None:
+            lengths = torch.tensor([own.graph.variables for own in self.examples])
+            known = compile_labels(self.ordered(y), lengths, names)
+        if not names:
+            raise DataError("y names no label at all; there is nothing to learn from.")
         graphs = []
         for number, own in enumerate(self.examples):
-            states = torch.full_like(own.graph.states, labels)
+            states = torch.full_like(own.graph.states, len(names))
             try:
                 graphs.append(replace(own.graph, states=states))
             except GraphError as error:
@@ -85,10 +102,13 @@ class Graphs:
             for k in range(len(groups))
         )
         graph = replace(union, groups=groups)
-        unknown = torch.full((graph.variables,), -1)
-        return FieldBatch(graph, features, unknown).unlabelled()
+        if connected:
+            self._insist_on_connection(graph)
+        if known is None:
+            return FieldBatch(graph, features, torch.zeros(graph.variables).long()).unlabelled()
+        return FieldBatch(graph, features, known.states, known.uncertain, known.allowed)
 
-    def insist_on_connection(self, graph: FactorGraph) -> None:
+    def _insist_on_connection(self, graph: FactorGraph) -> None:
         """Raises `GraphError` for the first example in the batch's graph that is in parts."""
         part = connected_parts(graph)
         pairs = torch.stack([graph.component, part], dim=1).unique(dim=0)
@@ -97,12 +117,6 @@ class Graphs:
             number = int((found > 1).int().argmax())
             inside = part[graph.component == number]
             raise GraphError(_in_parts(self.examples[number], number, inside - inside.min()))
-
-    def labelled(self, batch: FieldBatch, y: Iterable[Any], names: Numbering) -> FieldBatch:
-        """The same batch with these labels; new labels get numbers unless the names are closed."""
-        lengths = torch.tensor([own.graph.variables for own in self.examples])
-        known = compile_labels(self.ordered(y), lengths, names)
-        return replace(batch, states=known.states, uncertain=known.uncertain, allowed=known.allowed)
 
     def ordered(self, y: Iterable[Any]) -> list[list[Any]]:
         """The labels of each example in the order of its variables."""
