@@ -87,6 +87,9 @@ class ExactRing(LiftedInference[WordPotentials]):
 
     positions: int
 
+    def refuses(self, potentials: WordPotentials) -> str | None:
+        return too_many_windows(potentials.states, potentials.offsets)
+
     def __call__(
         self, potentials: WordPotentials, warm: object = None, *, thorough: bool = True
     ) -> Beliefs:
