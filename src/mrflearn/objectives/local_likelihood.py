@@ -149,9 +149,9 @@ class LocalLikelihood(Objective[LogLinearField]):
         value = torch.zeros((), dtype=torch.float64)
         size = sum(own.numel() for own in (*model.weights, *model.dense))
         gradient = torch.zeros(size, dtype=torch.float64)
-        for more, own in self.threads.map(solve, shares):
+        for more, part in self.threads.map(solve, shares):
             value += more
-            gradient += own
+            gradient += part
         return value, gradient
 
 
@@ -197,6 +197,7 @@ def _blocks(
                     placed = plan.place(features, Members(end - begin, *own_rows), model.dtype)
                     view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
                     sources.append(Source(part.group, placed, view))
+            sources.sort(key=lambda source: source.view != shape)  # full tables need no expanding
             yield LocalBlock(
                 shape,
                 weight[begin:end].to(model.dtype),
