@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -24,7 +24,15 @@ from torch import Tensor
 from mrflearn.execution.resources import Threads
 from mrflearn.features.index import cells_of, joint_mask
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.incidence import FeatureIncidence, Members, SlicePlan, whole_incidence
+from mrflearn.models.incidence import (
+    Bags,
+    FeatureIncidence,
+    Members,
+    Singles,
+    SlicePlan,
+    WeightIncidence,
+    whole_incidence,
+)
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.base import Autograd, Evaluation, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems
@@ -32,14 +40,56 @@ from mrflearn.objectives.local_problems import ProblemPart, Problems
 # Local problems cut into blocks that fit the cache.
 
 NUMBERS_IN_BLOCK = 700_000  # problems times cells: a handful of such arrays stays near the cores
+NUMBERS_IN_POOL = 2**26  # a larger pool is not held: its scores are computed where they are read
+LEAST_READERS = 1.5  # of each row of a pool, on average
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Rows of scores that several problems read, computed once: on a chain a token is in two pairs.
+
+    Row i has the features and given states of `codes[i]`; `parts` are their incidences, in order.
+    """
+
+    group: int
+    plan: SlicePlan
+    codes: Int64[Tensor, " r"]
+    parts: tuple[FeatureIncidence, ...]
+
+    @classmethod
+    def of(
+        cls, group: int, plan: SlicePlan, codes: Int64[Tensor, " r"], place: Callable[..., Any]
+    ) -> Pool:
+        parts = []
+        for own in codes.split(max(1, NUMBERS_IN_BLOCK // plan.weights.labels)):
+            read = own.div(plan.others, rounding_mode="floor"), own % plan.others
+            parts.append(place(plan, Members(len(own), torch.arange(len(own)), *read)))
+        return cls(group, plan, codes, tuple(parts))
+
+    def gather(self, members: Members) -> FeatureIncidence:
+        """Which rows problems read."""
+        code = members.row * self.plan.others + members.other
+        row = torch.searchsorted(self.codes, code).int()
+        counts = torch.bincount(members.problem, minlength=members.problems)
+        bags = Bags(row, (counts.cumsum(0) - counts).int(), None)
+        none = Singles(row[:0], row[:0], None)
+        return FeatureIncidence(self.plan, WeightIncidence(bags, none).with_back(), None, members)
 
 
 class Source(NamedTuple):
-    """What the factors of one template add to the scores of a block, in the shape of `view`."""
+    """What the factors of one template add to the scores of a block, in the shape of `view`.
+
+    `table` has the rows that the incidence adds up: wide weights, or scores of a pool.
+    """
 
     group: int
+    table: SlicePlan | Pool
     incidence: FeatureIncidence
     view: tuple[int, ...]
+
+
+Tables = dict[SlicePlan | Pool, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +107,12 @@ class LocalBlock:
     times: Float[Tensor, " g"]
     place: tuple[int, slice]  # which record of problems, and where in it
 
-    def scores(
-        self, model: LogLinearField, tables: dict[SlicePlan, Tensor]
-    ) -> Float[Tensor, "n l"]:
+    def scores(self, model: LogLinearField, tables: Tables) -> Float[Tensor, "n l"]:
         """The scores of every cell of the problems, in memory of their own."""
         total: Tensor | None = None
-        for group, incidence, view in self.sources:
+        for group, table, incidence, view in self.sources:
             weights, dense = model.weights[group], model.dense[group]
-            own = incidence.scores(weights, tables[incidence.plan], dense).view(-1, *view)
+            own = incidence.scores(weights, tables[table], dense).view(-1, *view)
             if total is not None:
                 total += own
             else:
@@ -77,16 +125,15 @@ class LocalBlock:
         self,
         scores: Float[Tensor, "n l"],
         gradient: LogLinearField,
-        tables: dict[SlicePlan, Tensor],
+        tables: Tables,
     ) -> None:
         """Carries the gradient of the scores back to what they are made of."""
         shaped = scores.view(-1, *self.shape)
-        for group, incidence, view in self.sources:
+        for group, table, incidence, view in self.sources:
             summed = [1 + axis for axis, size in enumerate(view) if size == 1]
             own = shaped if view == self.shape else shaped.sum(dim=summed)
             weights, dense = gradient.weights[group], gradient.dense[group]
-            table = tables[incidence.plan]
-            incidence.add_gradient(own.reshape(len(scores), -1), weights, table, dense)
+            incidence.add_gradient(own.reshape(len(scores), -1), weights, tables[table], dense)
 
 
 LocalLoss = Callable[[Tensor, LocalBlock], Tensor]  # scores become its gradient, in place
@@ -124,35 +171,73 @@ class LocalLikelihood(Objective[LogLinearField]):
     def sums(self, vector: Float[Tensor, " p"], loss: LocalLoss) -> tuple[Tensor, Tensor]:
         """The sum of a loss over all blocks, and its gradient, in float64."""
         model = self.at(vector)
-        sources = (source for block in self.blocks for source in block.sources)
-        groups = {incidence.plan: group for group, incidence, _ in sources}
-        tables = {plan: plan.weights.table(model.weights[k]) for plan, k in groups.items()}
+        sources = [source for block in self.blocks for source in block.sources]
+        pools = [own for own in {s.table: None for s in sources} if isinstance(own, Pool)]
+        plans = {source.incidence.plan: source.group for source in sources}
+        tables: Tables = {p: p.weights.table(model.weights[k]) for p, k in plans.items()}
+        work = [(pool, k) for pool in pools for k in range(len(pool.parts))]
 
         @torch.no_grad()
-        def solve(blocks: list[LocalBlock]) -> tuple[Tensor, Tensor]:
-            value = torch.zeros((), dtype=torch.float64)
-            weights, dense = (
-                tuple(map(torch.zeros_like, own)) for own in (model.weights, model.dense)
-            )
-            gradient = replace(model, weights=weights, dense=dense, shares=None)
-            rows = {plan: torch.zeros_like(table) for plan, table in tables.items()}
+        def scores(pool: Pool, part: int) -> Tensor:
+            weights, dense = model.weights[pool.group], model.dense[pool.group]
+            return pool.parts[part].scores(weights, tables[pool.plan], dense)
+
+        rows = self.threads.map(lambda task: scores(*task), work)
+        for pool in pools:
+            own = [found for (owner, _), found in zip(work, rows, strict=True) if owner is pool]
+            tables[pool] = torch.cat(own)
+
+        @torch.no_grad()
+        def solve(blocks: list[LocalBlock]) -> tuple[Tensor, Tensor, Tables]:
+            value, gradient = torch.zeros((), dtype=torch.float64), _Gradient(model, tables)
             for block in blocks:
                 scores = block.scores(model, tables)
                 value += loss(scores, block)
-                block.add_gradient(scores, gradient, rows)
-            for plan, group in groups.items():
-                plan.weights.add_wide(rows[plan], gradient.weights[group])
-            return value, torch.cat([own.flatten() for own in gradient.parameters().values()])
+                block.add_gradient(scores, gradient.model, gradient.tables)
+            return value, gradient.flat(plans), gradient.tables
 
-        count = max(1, self.threads.count)
-        shares = [share for start in range(count) if (share := self.blocks[start::count])]
-        value = torch.zeros((), dtype=torch.float64)
+        @torch.no_grad()
+        def carry(tasks: list[tuple[Pool, int]]) -> Tensor:
+            gradient = _Gradient(model, {plan: tables[plan] for plan in plans})
+            for pool, part in tasks:
+                weights, dense = gradient.model.weights, gradient.model.dense
+                own = pool.parts[part]
+                begin = sum(before.members.problems for before in pool.parts[:part])
+                rows = pulled[pool][begin : begin + own.members.problems]
+                at = weights[pool.group], gradient.tables[pool.plan], dense[pool.group]
+                own.add_gradient(rows, *at)
+            return gradient.flat(plans)
+
+        found = self.threads.map(solve, self._dealt(self.blocks))
+        value = sum((own[0] for own in found), torch.zeros((), dtype=torch.float64))
+        pulled = {
+            pool: sum(own[2][pool] for own in found[1:]) + found[0][2][pool] for pool in pools
+        }
         size = sum(own.numel() for own in (*model.weights, *model.dense))
         gradient = torch.zeros(size, dtype=torch.float64)
-        for more, own in self.threads.map(solve, shares):
-            value += more
+        for own in (*(own[1] for own in found), *self.threads.map(carry, self._dealt(work))):
             gradient += own
         return value, gradient
+
+    def _dealt(self, work: list[T]) -> list[list[T]]:
+        """A share of the work for every core."""
+        count = max(1, self.threads.count)
+        return [own for start in range(count) if (own := work[start::count])]
+
+
+class _Gradient:
+    """Gradients under way: of weights, in the form of a model, and of the rows of tables."""
+
+    def __init__(self, model: LogLinearField, tables: Tables) -> None:
+        weights, dense = (tuple(map(torch.zeros_like, own)) for own in (model.weights, model.dense))
+        self.model = replace(model, weights=weights, dense=dense, shares=None)
+        self.tables: Tables = {key: torch.zeros_like(table) for key, table in tables.items()}
+
+    def flat(self, plans: dict[SlicePlan, int]) -> Float[Tensor, " p"]:
+        """The gradients of all weights as one vector; asked for once."""
+        for plan, group in plans.items():
+            plan.weights.add_wide(self.tables[plan], self.model.weights[group])
+        return torch.cat([own.flatten() for own in self.model.parameters().values()])
 
 
 def _blocks(
@@ -160,30 +245,45 @@ def _blocks(
 ) -> Iterator[LocalBlock]:
     """At least `least` blocks of each record of problems, where that can be."""
     plans: dict[tuple[int, tuple[int, ...]], SlicePlan] = {}
-    for number, own in enumerate(problems):
-        shape = tuple(int(n) for n in batch.graph.states[own.scope[0]])
-        cells = math.prod(shape)
-        members = []
+    used: dict[tuple[int, tuple[int, ...]], list[Tensor]] = {}
+    everyone: list[list[Members]] = [[] for _ in problems]
+    for own, members in zip(problems, everyone, strict=True):
         for part in own.parts:
             key = part.group, part.free
             if key not in plans:
                 plans[key] = SlicePlan.of(model.templates[part.group], part.free)
-            group = batch.graph.groups[part.group]
-            other = plans[key].other(batch.states[group.scope[part.factor]])
-            members.append(Members(len(own), part.problem, group.table[part.factor], other))
+            group, plan = batch.graph.groups[part.group], plans[key]
+            other = plan.other(batch.states[group.scope[part.factor]])
+            read = Members(len(own), part.problem, group.table[part.factor], other)
+            members.append(read)
+            used.setdefault(key, []).append(read.row * plan.others + other)
+
+    def place(plan: SlicePlan, members: Members) -> FeatureIncidence:
+        return plan.place(batch.features[group_of[plan]], members, model.dtype)
+
+    group_of = {plan: group for (group, _), plan in plans.items()}
+    pools = {}
+    for key, codes in used.items() if merge else ():
+        distinct = torch.cat(codes).unique()
+        several = len(codes) > 1 and sum(map(len, codes)) >= LEAST_READERS * len(distinct)
+        if several and len(distinct) * plans[key].weights.labels <= NUMBERS_IN_POOL:
+            pools[key] = Pool.of(key[0], plans[key], distinct, place)
+    for number, (own, members) in enumerate(zip(problems, everyone, strict=True)):
+        shape = tuple(int(n) for n in batch.graph.states[own.scope[0]])
+        cells = math.prod(shape)
         merged = torch.arange(len(own))  # the number of each problem, those merged sharing one
         if merge and len(members) == 1 and len(members[0].row) == len(own):
-            others = plans[key].others
+            others = plans[own.parts[0].group, own.parts[0].free].others
             distinct, merged = (members[0].row * others + members[0].other).unique(
                 return_inverse=True
             )
-            read = distinct.div(others, rounding_mode="floor"), distinct % others
-            members = [Members(len(distinct), torch.arange(len(distinct)), *read)]
+            origin = distinct.div(others, rounding_mode="floor"), distinct % others
+            members = [Members(len(distinct), torch.arange(len(distinct)), *origin)]
         weight = torch.bincount(merged, own.weight)
         labels = cells_of(batch.states[own.scope], shape)
-        codes, place = torch.unique(merged * cells + labels, return_inverse=True)
-        problem, cell = codes.div(cells, rounding_mode="floor"), codes % cells
-        times = torch.bincount(place, own.weight)
+        labelled, number_of = torch.unique(merged * cells + labels, return_inverse=True)
+        problem, cell = labelled.div(cells, rounding_mode="floor"), labelled % cells
+        times = torch.bincount(number_of, own.weight)
         most = max(1, min(NUMBERS_IN_BLOCK // cells, -(-len(weight) // least)))
         for begin in range(0, len(weight), most):
             end = min(begin + most, len(weight))
@@ -193,10 +293,13 @@ def _blocks(
                 inside = _between(some.problem, begin, end)
                 if inside.stop > inside.start:
                     own_rows = some.problem[inside] - begin, some.row[inside], some.other[inside]
-                    plan, features = plans[part.group, part.free], batch.features[part.group]
-                    placed = plan.place(features, Members(end - begin, *own_rows), model.dtype)
+                    read = Members(end - begin, *own_rows)
+                    key = part.group, part.free
+                    placed = pools[key].gather(read) if key in pools else place(plans[key], read)
                     view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
-                    sources.append(Source(part.group, placed, view))
+                    table = pools.get(key, plans[key])
+                    sources.append(Source(part.group, table, placed, view))
+            sources.sort(key=lambda source: source.view != shape)  # full tables need no expanding
             yield LocalBlock(
                 shape,
                 weight[begin:end].to(model.dtype),
