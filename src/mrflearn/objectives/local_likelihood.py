@@ -215,8 +215,8 @@ class LocalLikelihood(Objective[LogLinearField]):
         }
         size = sum(own.numel() for own in (*model.weights, *model.dense))
         gradient = torch.zeros(size, dtype=torch.float64)
-        for own in (*(own[1] for own in found), *self.threads.map(carry, self._dealt(work))):
-            gradient += own
+        for part in (*(own[1] for own in found), *self.threads.map(carry, self._dealt(work))):
+            gradient += part
         return value, gradient
 
     def _dealt(self, work: list[T]) -> list[list[T]]:
