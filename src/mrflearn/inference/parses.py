@@ -108,7 +108,8 @@ def _best_edges(
     score = rules.score[first:last, None] + chart[left, start, 1 : end - start]
     split = np.arange(start + 1, end)
     score = (score + chart[right[:, None], split, end - split]).ravel()
-    best = [score.argmax()] if count == 1 else np.argsort(-score, kind="stable")[:count]
+    one = count == 1
+    best = np.array([score.argmax()]) if one else np.argsort(-score, kind="stable")[:count]
     rule, place = np.divmod(best, len(split))
     columns = score[best], left[rule], right[rule], split[place]
     found = zip(*(column.tolist() for column in columns), strict=True)
