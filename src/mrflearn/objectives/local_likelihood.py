@@ -201,11 +201,9 @@ class LocalLikelihood(Objective[LogLinearField]):
             gradient = _Gradient(model, {plan: tables[plan] for plan in plans})
             for pool, part in tasks:
                 weights, dense = gradient.model.weights, gradient.model.dense
-                own = pool.parts[part]
-                begin = sum(before.members.problems for before in pool.parts[:part])
-                rows = pulled[pool][begin : begin + own.members.problems]
+                rows = pulled[pool].split([own.members.problems for own in pool.parts])[part]
                 at = weights[pool.group], gradient.tables[pool.plan], dense[pool.group]
-                own.add_gradient(rows, *at)
+                pool.parts[part].add_gradient(rows, *at)
             return gradient.flat(plans)
 
         found = self.threads.map(solve, self._dealt(self.blocks))
