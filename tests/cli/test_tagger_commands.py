@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn import HMMTagger
+from mrflearn import HMMTagger, JointTagger
 from mrflearn.estimators.base import load
 from mrflearn.evaluation.tagging import confusion, tagging_report
 from mrflearn.io.conllu import ConlluRow, ConlluSentence, read_conllu, write_conllu
@@ -62,6 +62,21 @@ def test_training_tells_what_was_learned(folder: Path, tmp_path: Path) -> None:
     options = ["--words", "1", "--max-iterations", "5", "-q"]
     told = run("train", "tagger", train, "-o", str(tmp_path / "o"), *options).facts()
     assert told["log likelihood per position"].endswith(" nats")
+
+
+@pytest.mark.parametrize("noun", ["hmm", "tagger"])
+def test_a_malformed_held_out_file_is_found_before_training(
+    folder: Path, tmp_path: Path, noun: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = {"hmm": HMMTagger, "tagger": JointTagger}[noun]
+    monkeypatch.setattr(kind, "fit", lambda *_, **__: pytest.fail("it was trained first"))
+    (tmp_path / "bad.conllu").write_text("1\tthe\n")
+    found = run(
+        "train", noun, str(folder / "train.conllu"), "-o", str(tmp_path / "m"),
+        "--validation", str(tmp_path / "bad.conllu"),
+    )  # fmt: skip
+    assert found.code == 1
+    assert "bad.conllu:1: " in found.err
 
 
 def test_text_without_tags_is_learned_from(folder: Path, tmp_path: Path) -> None:

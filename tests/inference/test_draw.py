@@ -33,4 +33,4 @@ def test_draws_of_chains_say_what_they_are_worth() -> None:
 def test_a_handful_of_draws_says_nothing_of_its_worth() -> None:
     drawn = WIDE(FIELD, 7, seed=1)
     assert drawn.samples.shape == (7, 9)
-    assert "burn-in (component 0 is too wide" in drawn.method
+    assert "burn-in: the field is too wide to sample exactly" in drawn.method

@@ -104,6 +104,8 @@ def graph(job: Job, file: Path) -> Any:
 def hmm(job: Job, file: Path, validation: Path | None, **given: Any) -> Any:
     """Count a hidden Markov model of tags: trigrams, endings of words; a second for a treebank."""
     source, words, tags = _tagged(job, file, **given)
+    if validation is not None:
+        source.complete(validation)  # a malformed file is found before training
     model = job.fit(mrflearn.HMMTagger(**job.settings()), words, tags)
     job.facts["order"] = model.order
     return _rated(job, model, source, validation)

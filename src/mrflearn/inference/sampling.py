@@ -511,12 +511,12 @@ class Drawing:
     def __call__(self, potentials: Potentials, count: int, *, seed: int = 0) -> Draw:
         """`count` samples that depend on nothing but the field and the seed."""
         generator = torch.Generator(device=potentials.graph.device).manual_seed(seed)
-        refusal = self.exact.refuses(potentials.graph)
-        if refusal is None:
+        if self.exact.refuses(potentials.graph) is None:
             return Draw(self.exact.sample(potentials, count, generator), "exact (junction tree)")
         run = self.gibbs.run_for(potentials, count, generator)
-        method = f"Gibbs, {self.gibbs.burn_in} sweeps of burn-in{_worth(run)} ({refusal})"
-        return Draw(run.states.flatten(0, 1)[:count], method)
+        method = f"Gibbs sampling, {self.gibbs.burn_in} sweeps of burn-in{_worth(run)}"
+        reason = "the field is too wide to sample exactly"
+        return Draw(run.states.flatten(0, 1)[:count], f"{method}: {reason}")
 
 
 def _worth(run: GibbsRun) -> str:
