@@ -28,7 +28,7 @@ from rivals import ask_process, best
 from mrflearn import NgramLanguageModel, WordVectors
 from mrflearn.datasets.english import sample_documents
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
-from mrflearn.evaluation.similarity import CosineSpace, likeness
+from mrflearn.evaluation.similarity import CosineSpace, word_similarity
 from mrflearn.features.moments import count_text, merge
 from mrflearn.io.corpus import Vocabulary, count_words, read_sentences, write_sentences
 from mrflearn.io.similarity import read_pairs
@@ -129,7 +129,7 @@ def _likenesses(spaces: dict[str, CosineSpace], folder: Path) -> str:
     notes = []
     for name, file in sets.items():
         pairs = list(read_pairs(folder / f"{file}.txt"))
-        figures = [likeness(space, pairs).spearman for space in spaces.values()]
+        figures = [word_similarity(space, pairs).spearman for space in spaces.values()]
         notes.append(f"{name} " + " against ".join(f"{figure:.3f}" for figure in figures))
     return ", ".join(notes)
 

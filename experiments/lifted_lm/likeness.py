@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from mrflearn.evaluation.similarity import CosineSpace, likeness
+from mrflearn.evaluation.similarity import CosineSpace, word_similarity
 from mrflearn.io.similarity import WordPair, read_pairs
 
 REPORTED = ("WS-353-ALL", "WS-353-SIM", "WS-353-REL", "SIMLEX-999", "MEN-TR-3k", "MTurk-771",
@@ -34,7 +34,7 @@ def for_choice(folder: Path) -> dict[str, list[WordPair]]:
 
 def agreement(space: CosineSpace, sets: dict[str, list[WordPair]]) -> dict[str, list[float]]:
     """Spearman's correlation of each set, and over how many pairs."""
-    found = {name: likeness(space, pairs) for name, pairs in sets.items()}
+    found = {name: word_similarity(space, pairs) for name, pairs in sets.items()}
     return {name: [one.spearman, one.pairs] for name, one in found.items()}
 
 

@@ -103,11 +103,11 @@ def test_rare_words_are_unknown():
 
 def test_agreement_with_people(data_folder):
     """At least gensim's CBOW of 30 dimensions after 20 epochs: .292 and .229."""
-    from mrflearn.evaluation.similarity import CosineSpace, likeness
+    from mrflearn.evaluation.similarity import CosineSpace, word_similarity
     from mrflearn.io.similarity import read_pairs
 
     model = WordVectors(30).fit(data_folder / "ptb-lm" / "train.txt.gz")
     space = CosineSpace(model.vocabulary_.words, model.vectors_)
     folder = data_folder / "word-similarity"
     for name, wanted in {"WS-353-ALL": 0.292, "MEN-TR-3k": 0.229}.items():
-        assert likeness(space, read_pairs(folder / f"EN-{name}.txt")).spearman >= wanted
+        assert word_similarity(space, read_pairs(folder / f"EN-{name}.txt")).spearman >= wanted

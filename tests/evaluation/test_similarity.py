@@ -1,4 +1,4 @@
-"""Likeness is Spearman's correlation; analogies and neighbours are what brute force finds."""
+"""Word similarity is Spearman's correlation; analogies and neighbours are what brute force finds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from mrflearn.errors import DataError
-from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness, spearman
+from mrflearn.evaluation.similarity import CosineSpace, analogies, spearman, word_similarity
 from mrflearn.io.similarity import Analogy, WordPair
 
 WORDS = [*"abcdefgh"]
@@ -43,12 +43,12 @@ def test_pairs_without_vectors_are_left_out_and_counted() -> None:
     space = random_space()
     scores = {"ab": 4, "cd": 1, "ef": 3, "gh": 2}
     pairs = [WordPair(*two, score) for two, score in scores.items()]
-    found = likeness(space, [*pairs, WordPair("a", "zebra", 9)])
+    found = word_similarity(space, [*pairs, WordPair("a", "zebra", 9)])
     expected = spearmanr([cosine(space, p.first, p.second) for p in pairs], [4, 1, 3, 2])[0]
     assert (found.pairs, found.of) == (4, 5)
     assert found.spearman == pytest.approx(expected)
-    assert likeness(space, [WordPair("A", "B", 1.0)]).pairs == 1  # lower case serves
-    assert math.isnan(likeness(space, pairs[:2]).spearman)
+    assert word_similarity(space, [WordPair("A", "B", 1.0)]).pairs == 1  # lower case serves
+    assert math.isnan(word_similarity(space, pairs[:2]).spearman)
 
 
 def test_neighbours_are_sorted_and_leave_the_word_out() -> None:

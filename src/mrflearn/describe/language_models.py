@@ -13,7 +13,7 @@ from mrflearn.describe.blocks import Block, Data, Facts, Nats, Note, Percent, Pi
 from mrflearn.describe.description import Description, OptionError, Task
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
-from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness
+from mrflearn.evaluation.similarity import CosineSpace, analogies, word_similarity
 from mrflearn.io.corpus import UNKNOWN, write_sentences
 from mrflearn.io.files import read_lines
 from mrflearn.io.similarity import read_analogies, read_pairs
@@ -263,7 +263,7 @@ def _judged(model: Any, file: Path) -> dict[str, Any]:
             raise DataError(problem, path=file)
         accuracy = Percent(right.accuracy)
         return {"accuracy": accuracy, "answerable": right.answerable, "of": right.of}
-    found = likeness(space, read_pairs(file))
+    found = word_similarity(space, read_pairs(file))
     if found.pairs < 3:
         problem = f"{found.pairs} of {found.of} pairs have both words in the vocabulary;"
         raise DataError(f"{problem} a correlation needs three.", path=file)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         sequence_accuracy,
         sequence_accuracy_score,
     )
-    from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness, spearman
+    from mrflearn.evaluation.similarity import CosineSpace, analogies, spearman, word_similarity
     from mrflearn.evaluation.tagging import (
         Confusion,
         TaggingReport,
@@ -53,7 +53,6 @@ __all__ = [
     "flat_precision_score",
     "flat_recall_score",
     "layers_report",
-    "likeness",
     "many_to_one",
     "reliability",
     "sequence_accuracy",
@@ -61,6 +60,7 @@ __all__ = [
     "spearman",
     "tagging_report",
     "v_measure",
+    "word_similarity",
 ]
 
 __getattr__, __dir__ = lazy(__name__)

@@ -18,7 +18,7 @@ QUESTIONS_AT_A_TIME = 512
 
 
 @dataclass(frozen=True)
-class Likeness:
+class SimilarityScore:
     """Spearman's rank correlation, over those of the pairs whose words both have vectors."""
 
     spearman: float
@@ -64,16 +64,16 @@ class CosineSpace:
         return [(self.words[i], float(cosine[i])) for i in best]
 
 
-def likeness(space: CosineSpace, pairs: Iterable[WordPair]) -> Likeness:
+def word_similarity(space: CosineSpace, pairs: Iterable[WordPair]) -> SimilarityScore:
     """The agreement of cosines with people's scores; NaN where fewer than three pairs remain."""
     every = list(pairs)
     found = [(space.find(pair.first), space.find(pair.second), pair.score) for pair in every]
     kept = [(a, b, score) for a, b, score in found if a is not None and b is not None]
     if len(kept) < 3:
-        return Likeness(float("nan"), len(kept), len(every))
+        return SimilarityScore(float("nan"), len(kept), len(every))
     first, second, scores = (np.array(column) for column in zip(*kept, strict=True))
     cosines = np.einsum("ij,ij->i", space.vectors[first], space.vectors[second])
-    return Likeness(spearman(cosines, scores), len(kept), len(every))
+    return SimilarityScore(spearman(cosines, scores), len(kept), len(every))
 
 
 def spearman(left: ArrayLike, right: ArrayLike) -> float:
