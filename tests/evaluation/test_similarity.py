@@ -1,4 +1,4 @@
-"""Word similarity is Spearman's correlation; analogies and neighbours are what brute force finds."""
+"""Word similarity is Spearman's correlation; analogies, neighbours are what brute force finds."""
 
 from __future__ import annotations
 
