@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 ESTIMATORS = ("pwpl", "pl", "pw", "edge-pl", "bp")
 CHILD = """
 import json, resource, sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]  # where the experiment and `results` lie
 from pathlib import Path
 from measure import measure
 from rows import Point
