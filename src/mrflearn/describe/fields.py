@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,7 @@ MOST_DRAWN = 400  # variables of a heat map
 MOST_ON_PAGE = 80
 MOST_COUPLINGS = 1000  # that can be asked for on the page
 MOST_SAMPLES = 20
+GRID = re.compile(r"grid:\d+x(\d+)")
 TABLES = (".csv", ".npy")  # files that hold the numbers of states
 FASTA = (".fasta", ".fa", ".fas", ".faa", ".afa", ".a2m", ".a3m")
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
@@ -100,7 +102,9 @@ class FieldDescription(Description):
         heat = Matrix(field.strength_matrix_, names, what, first, caption=caption)
         caption = f"The {len(order)} strongest couplings as a network."
         chosen, strong = edges[order], strength[order]
-        return found, heat, Network(names, chosen, strong, what, signed, caption=caption)
+        lattice = GRID.fullmatch(str(getattr(field, "graph", "")))
+        columns = 0 if lattice is None else int(lattice[1])
+        return found, heat, Network(names, chosen, strong, what, signed, columns, caption=caption)
 
     def _strongest_contacts(self, n: int, apart: int) -> tuple[list[Block], Matrix, Network]:
         scores = self._contacts()
