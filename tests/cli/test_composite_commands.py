@@ -64,6 +64,9 @@ def test_next_words_inspect_sample(place: Path) -> None:
     assert run("inspect", model, "--label", "NP").code == 2
     drawn = run("sample", model, "-n", "2", "-o", str(place / "new.txt"))
     assert drawn.code == 0
+    documents = run("sample", model, "-n", "2", "--json").json()["samples"]
+    lines = ["\n".join(map(" ".join, sentences)) + "\n" for sentences in documents]
+    assert (place / "new.txt").read_text() == "\n".join(lines)
     assert (place / "new.txt").read_text().count("\n\n") == 1
 
 

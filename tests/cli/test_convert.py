@@ -30,6 +30,13 @@ def test_columns_become_text_tagged_text_and_other_schemes(tmp_path: Path) -> No
     assert chunks == ["B-NP", "E-NP", "S-VP", "S-NP", "S-VP"]
 
 
+def test_programs_read_what_was_converted(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text(COLUMNS)
+    source, target = str(tmp_path / "a.conll"), str(tmp_path / "a.txt")
+    found = run("convert", source, target, "--columns", "word,pos,chunk", "--json").json()
+    assert found == {"source": source, "target": target, "from": "columns", "to": "text"}
+
+
 def test_trees_become_columns(tmp_path: Path) -> None:
     (tmp_path / "a.mrg").write_text("( (S (NP (DT The) (NN cat)) (VP (VBD sat) (-NONE- *))) )\n")
     convert_file(tmp_path / "a.mrg", tmp_path / "a.conll")

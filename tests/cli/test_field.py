@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mrflearn.io.alignments import read_alignment
 from mrflearn.io.contacts import read_contacts
+from mrflearn.io.samples import read_samples
 from support.command import run
 
 NAMES = ("left", "right", "alone")
@@ -108,6 +110,46 @@ def test_samples_are_rows(model: Path) -> None:
     drawn = run("sample", str(model), "-n", "5", "--seed", "3")
     assert [len(line.split()) for line in drawn.out.splitlines()] == [3] * 5
     assert "exact" in drawn.err
+
+
+def test_a_csv_of_samples_has_the_names_of_the_columns(model: Path, tmp_path: Path) -> None:
+    written = run("sample", str(model), "-n", "5", "-o", str(tmp_path / "new.csv"), "--json")
+    assert written.json()["output"] == str(tmp_path / "new.csv")
+    first, *rows = (tmp_path / "new.csv").read_text().splitlines()
+    assert first.split(",") == list(NAMES)
+    drawn = run("sample", str(model), "-n", "5", "--json").json()["samples"]
+    assert rows == [",".join(map(str, row)) for row in drawn]
+
+
+@pytest.mark.parametrize("options", [[], ["--graph", "chain:7", "--estimator", "pl", "--l2", "1"]])
+def test_samples_of_a_family_are_sequences_of_letters(
+    family: Path, tmp_path: Path, options: list[str]
+) -> None:
+    model = str(tmp_path / "m")
+    assert run("train", "field", str(family), "-q", "-o", model, *options).code == 0
+    drawn = run("sample", model, "-n", "3")
+    assert [len(line) for line in drawn.out.splitlines()] == [7] * 3
+    assert set("".join(drawn.out.split())) <= set("-ACDEFGHIKLMNPQRSTVWY")
+    assert run("sample", model, "-n", "3", "--json").json()["samples"] == drawn.out.split()
+    for name in ("new.fasta", "new.txt", "new.csv"):
+        assert run("sample", model, "-n", "3", "-o", str(tmp_path / name)).code == 0
+    fasta = (tmp_path / "new.fasta").read_text().split()
+    assert fasta[::2] == [">sample-1", ">sample-2", ">sample-3"]
+    assert fasta[1::2] == (tmp_path / "new.txt").read_text().split() == drawn.out.split()
+    assert read_alignment(tmp_path / "new.fasta").values.tolist() == (
+        read_samples(tmp_path / "new.csv").values.tolist()
+    )
+    assert run("score", model, str(tmp_path / "new.fasta")).code == 0
+
+
+def test_columns_of_a_family_are_counted_from_1_everywhere(potts: Path) -> None:
+    shown = run("inspect", str(potts), "-n", "1", "--json").json()
+    assert (shown["counted_from"], shown["edges"][0][:2]) == (1, [1, 6])
+    assert shown["names"] == list("1234567")
+    assert run("inspect", str(potts), "-n", "1").out.splitlines()[-1].split()[:2] == ["1", "6"]
+    assert run("inspect", str(potts), "-n", "1", "--contacts", "--json").json()["contacts"][0][
+        :2
+    ] == [1, 6]
 
 
 def test_contacts_of_a_family(potts: Path, tmp_path: Path) -> None:

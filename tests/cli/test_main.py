@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,6 +135,12 @@ def test_the_demo_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = run("demo", "-o", str(tmp_path / "out"))
     assert found.code == 0, found.err
     assert "held-out nats" in found.out
+    monkeypatch.setattr(demo, "STEPS", dict(list(demo.STEPS.items())[:2]))
+    steps = [
+        json.loads(line) for line in run("demo", "-o", str(tmp_path), "--json").out.split("\n")[:-1]
+    ]
+    assert [step["title"] for step in steps] == list(demo.STEPS)
+    assert steps[1]["estimators"][0]["estimator"] == "pseudolikelihood"
     made = {path.name for path in (tmp_path / "out").iterdir()}
     models = {"composite-model", "grid-model", "language-model", "tagger"}
     assert made == {*models, "report.html"}

@@ -38,6 +38,11 @@ def test_what_contradicts_itself_is_refused(build, words: str) -> None:
         build()
 
 
+def test_a_graph_of_pairs_is_told_what_groups_are() -> None:
+    with pytest.raises(GraphError, match=r"not this tuple.*dense_potentials"):
+        FactorGraph([2, 2, 3], [(0, 1), (1, 2)])
+
+
 def test_a_union_keeps_examples_apart_and_tables_tied() -> None:
     first, second = chain(2, tied=True), chain(3, tied=True)
     union = disjoint_union([first, second])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -34,6 +35,21 @@ def test_a_batch_has_the_values_of_its_fields(seeds: list[int]) -> None:
     own = [random_field(seed, states=(2, 3), scopes=scopes) for seed in seeds]
     together = Enumeration()(batch(own)).log_partition
     assert_close(together, torch.cat([Enumeration()(field).log_partition for field in own]))
+
+
+def test_tables_are_tensors_arrays_or_lists() -> None:
+    pair, single = [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], [0.0, 1.0]
+    tensors = [([0, 1], torch.tensor(pair).double()), ([0], torch.tensor(single).double())]
+    expected = Enumeration()(dense_potentials([2, 3], tensors)).log_partition
+    for factors in (
+        [([0, 1], pair), ([0], single)],
+        [([0, 1], np.array(pair)), ([0], np.array(single))],
+    ):
+        assert_close(Enumeration()(dense_potentials([2, 3], factors)).log_partition, expected)
+    graph = FactorGraph([2, 3], [FactorGroup("pairs", [(0, 1)]), FactorGroup("single", [(0,)])])
+    assert_close(Enumeration()(Potentials(graph, [[pair], [single]])).log_partition, expected)
+    with pytest.raises(GraphError, match="an array of numbers"):
+        dense_potentials([2], [([0], ["a", "b"])])
 
 
 def test_a_batch_keeps_ties_within_each_field() -> None:

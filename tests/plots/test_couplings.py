@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mrflearn import MarkovField
+from mrflearn.describe import describe
+from mrflearn.describe.blocks import Network
 from mrflearn.plots.fields import draw_graph, draw_heat_map, draw_moments
 
 
@@ -23,6 +26,15 @@ def test_a_graph_shows_every_edge_and_name_the_strongest_on_top() -> None:
     (lines, _) = figure.axes[0].collections
     assert lines.get_array().tolist() == [1.0, -3.0]
     assert [text.get_text() for text in figure.axes[0].texts] == ["a", "b", "c"]
+
+
+def test_a_lattice_is_drawn_row_by_row() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (100, 6))
+    shown = describe(MarkovField("grid:2x3").fit(rows)).learned(20)
+    (network,) = (block for block in shown if isinstance(block, Network))
+    nodes = network.figure().axes[0].collections[1]
+    row_by_row = [[0, 0], [1, 0], [2, 0], [0, -1], [1, -1], [2, -1]]
+    assert nodes.get_offsets().tolist() == row_by_row
 
 
 def test_moments_have_a_panel_each() -> None:

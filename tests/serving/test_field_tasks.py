@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mrflearn import MarkovField
+from mrflearn import MarkovField, PottsField
 from mrflearn.describe import tasks_of
+from mrflearn.io import Alignment
 
 
 @pytest.mark.parametrize(("lowest", "shown"), [(0, {0, 1}), (-1, {-1, 1})])
@@ -15,3 +16,13 @@ def test_samples_are_of_the_kind_that_was_learned_from(lowest: int, shown: set[i
     tasks = {task.name: task for task in tasks_of(MarkovField("grid:2x2").fit(rows))}
     _, cells = tasks["samples"]("20")
     assert {value for row in cells.shown()["rows"] for value in row} == shown
+
+
+def test_samples_of_a_family_are_letters_and_its_columns_counted_from_1() -> None:
+    rows = np.random.default_rng(0).integers(0, 5, (50, 4)).astype(np.int8)
+    field = PottsField().fit(Alignment("rna", None, rows))
+    tasks = {task.name: task for task in tasks_of(field)}
+    note, sequences = tasks["samples"]("3")
+    assert set(sequences.text.replace("\n", "")) <= set("-ACGU")
+    assert note.text.startswith("drawn by: exact")
+    assert tasks["couplings"]("1")[0].names == list("1234")

@@ -9,7 +9,7 @@ import typer
 
 import mrflearn
 from mrflearn.cli.options import MOMENTS, holds_moments, refuse_idle
-from mrflearn.cli.output import remark
+from mrflearn.cli.output import remark, say_json
 from mrflearn.errors import SettingsError
 from mrflearn.features import moments_file
 from mrflearn.io.formats import convert_file
@@ -25,10 +25,11 @@ def convert(
     target: Path,
     vocabulary: Path | None,
     overwrite: bool,
+    as_json: bool,
     **given: Any,
 ) -> None:
     """Turn a file into another format, or check that it reads."""
-    done = f"{source} -> {target}"
+    done, facts = f"{source} -> {target}", {"source": str(source), "target": str(target)}
     if holds_moments(source) or holds_moments(target):
         refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
         _convert_moments(source, target, vocabulary)
@@ -43,6 +44,9 @@ def convert(
         given["keep"] = keep.split(",") if keep else None
         reads, writes = convert_file(source, target, **given)
         done = f"{source} ({reads}) -> {target} ({writes})"
+        facts |= {"from": reads, "to": writes}
+    if as_json:
+        say_json(facts)
     remark(done)
 
 

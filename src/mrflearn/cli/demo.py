@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from mrflearn import CompositeLanguageModel, JointTagger, LanguageModel, MarkovField, load, plots
-from mrflearn.cli.output import say
+from mrflearn.cli.output import remark, say, say_json
 from mrflearn.datasets import docstring_sentences, sample_documents
 from mrflearn.describe import describe
-from mrflearn.describe.blocks import Block, Picture, Table, Text, add_blocks, as_text
+from mrflearn.describe.blocks import Block, Picture, Table, Text, add_blocks, answer, as_text
 from mrflearn.describe.language_models import known
 from mrflearn.evaluation import confusion
 from mrflearn.evaluation.recovery import recovery
@@ -38,7 +38,7 @@ LESSONS, TESTS = 60, 10  # documents
 MOST_WORDS = 15  # of a sentence that the grammar is learned from
 
 
-def demo(output: Path, seed: int) -> None:
+def demo(output: Path, seed: int, as_json: bool) -> None:
     """Learn a field, a language model, a tagger and a parser from built-in data, and draw them."""
     started = time.perf_counter()
     page = plots.Page("What mrflearn does")
@@ -49,15 +49,20 @@ def demo(output: Path, seed: int) -> None:
     ask = " ".join(str(output / name) for name in ("language-model", "tagger", "grid-model"))
     page.lines(f"mrflearn serve {ask}")
     for number, (title, show) in enumerate(STEPS.items(), start=1):
-        say(f"{number}. {title}")
+        if not as_json:
+            say(f"{number}. {title}")
         sys.stdout.flush()
         blocks, drawn = show(output, seed)
-        say(as_text(blocks) + "\n")
+        if as_json:
+            say_json({"title": title, **answer(blocks), "text": as_text(blocks)})
+        else:
+            say(as_text(blocks) + "\n")
         page.heading(title)
         add_blocks(page, [*blocks, *drawn])
     page.write(output / "report.html")
-    say(f"Done in {time.perf_counter() - started:.1f} s. Open {output / 'report.html'}; or ask:")
-    say(f"   mrflearn serve {ask}")
+    tell = remark if as_json else say
+    tell(f"Done in {time.perf_counter() - started:.1f} s. Open {output / 'report.html'}; or ask:")
+    tell(f"   mrflearn serve {ask}")
 
 
 def _timed(work: Callable[..., Any], *data: Any) -> tuple[Any, float]:
@@ -84,7 +89,7 @@ def _large_grid(output: Path, seed: int) -> Shown:
         rows.append((name, float(beliefs.log_partition.sum()), beliefs.kind, error, seconds))
     header = ("method", "log Z", "kind", "worst marginal error", "seconds")
     what = f"log Z of a random {BIG_SIDE} x {BIG_SIDE} Ising grid; each answer says what it is."
-    return [Text(what), Table(header, rows)], []
+    return [Text(what), Table(header, rows, key="methods", records=True)], []
 
 
 def _small_grid(output: Path, seed: int) -> Shown:
@@ -111,7 +116,7 @@ def _small_grid(output: Path, seed: int) -> Shown:
     header = ("estimator", "relative error", "largest", "held-out nats", "evaluations", "seconds")
     shown: list[Block] = [
         Text(f"{TRAIN:,} samples of a {SIDE} x {SIDE} Ising grid, drawn {drawn.method}"),
-        Table(header, rows, floats=".5f"),
+        Table(header, rows, key="estimators", records=True, floats=".5f"),
         Text(
             f"{output / 'grid-model'}, loaded again: {again.score(held_out.numpy()):.5f} nats "
             f"(the true field itself: {best:.5f}); one sample:\n{drawing}"

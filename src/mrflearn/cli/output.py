@@ -20,8 +20,8 @@ def say(text: str = "") -> None:
 
 
 def say_json(answer: Mapping[str, Any]) -> None:
-    """One JSON object on one line; numbers JSON does not know (infinities, NaN) become null."""
-    say(json.dumps(plain(answer), ensure_ascii=False, allow_nan=False))
+    """One JSON object on one line: infinities and NaN become null, trees their brackets."""
+    say(json.dumps(plain(answer), ensure_ascii=False, allow_nan=False, default=str))
 
 
 def remark(text: str) -> None:

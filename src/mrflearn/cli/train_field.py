@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import typer
 
@@ -13,11 +13,10 @@ from mrflearn.cli.options import shard_paths
 from mrflearn.cli.output import remark
 from mrflearn.cli.train import Job
 from mrflearn.errors import DataError, MrflearnError, TrainingError
-from mrflearn.io.alignments import holds_alignment, read_alignment
+from mrflearn.io.alignments import ALPHABETS, Molecule, holds_alignment, read_alignment
 from mrflearn.io.files import write_text
 from mrflearn.io.samples import SampleTable, read_samples
 
-Molecule: TypeAlias = Literal["protein", "rna", "dna"]
 MOSTLY = 0.5  # of the sequences
 
 
@@ -50,9 +49,10 @@ def field(
     else:
         rows = read_rows(samples[0], columns, molecule, drop_inserts)
         job.facts |= {"samples": len(rows)}
-        settings = ({} if rows.states is None else {"states": rows.states}) | settings
+        if rows.molecule is not None:
+            settings = {"states": len(ALPHABETS[molecule])} | settings
         if family:
-            model = job.fit(mrflearn.PottsField(**settings), rows.values)
+            model = job.fit(mrflearn.PottsField(**settings), rows)
             job.facts["estimator"] = "pl"
             remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
         else:
@@ -122,7 +122,7 @@ def read_rows(
             f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
             "where lower case marks insertions, --drop-inserts leaves them out"
         )
-    return SampleTable(None, alignment.values, states=len(alignment.alphabet))
+    return SampleTable(None, alignment.values, molecule=molecule)
 
 
 def _picked(columns: str | None) -> list[str | int] | None:

@@ -168,10 +168,11 @@ class Network(Block):
     strengths: Any
     meaning: str
     signed: bool
+    columns: int = 0  # of a lattice; 0: on a circle
 
     def figure(self) -> Any:
         edges = (self.edges, self.strengths, self.names, self.meaning)
-        return plots.draw_graph(*edges, signed=self.signed)
+        return plots.draw_graph(*edges, signed=self.signed, columns=self.columns)
 
 
 @dataclass(frozen=True, eq=False)

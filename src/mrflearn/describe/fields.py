@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,6 +31,7 @@ from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
 from mrflearn.features.observations import check_states
 from mrflearn.graph.contacts import strongest_pairs
+from mrflearn.io.alignments import ALPHABETS, Alignment, write_alignment
 from mrflearn.io.contacts import write_contacts
 from mrflearn.io.samples import SampleTable, write_samples
 
@@ -37,6 +40,9 @@ MOST_DRAWN = 400  # variables of a heat map
 MOST_ON_PAGE = 80
 MOST_COUPLINGS = 1000  # that can be asked for on the page
 MOST_SAMPLES = 20
+GRID = re.compile(r"grid:\d+x(\d+)")
+TABLES = (".csv", ".npy")  # files that hold the numbers of states
+FASTA = (".fasta", ".fa", ".fas", ".faa", ".afa", ".a2m", ".a3m")
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
 
 
@@ -79,11 +85,12 @@ class FieldDescription(Description):
         what = "coupling" if signs.all() else "coupling or norm" if signs.any() else "norm"
         order = field.strongest(n)
         rows = [(*(names[i] for i in edges[k]), float(strength[k])) for k in order]
-        listed = [[*edges[k].tolist(), float(strength[k])] for k in order]
+        first = field.counted_from_
+        listed = [[*(edges[k] + first).tolist(), float(strength[k])] for k in order]
         codes = None if field.codes_ is None else field.codes_.codes
         facts = self.facts()
         if not hasattr(field, "feature_names_in_"):
-            facts["counted_from"] = 0
+            facts["counted_from"] = first
         tables, signed = [own.tolist() for own in field.fields_], bool(signs.all())
         header, floats = ("variable", "and", what), "+.4f" if signed else ".4f"
         found: list[Block] = [
@@ -92,10 +99,12 @@ class FieldDescription(Description):
             Table(header, rows, title="Strongest couplings", floats=floats),
         ]
         caption = "How strongly each pair of variables is coupled."
-        heat = Matrix(field.strength_matrix_, names, what, caption=caption)
+        heat = Matrix(field.strength_matrix_, names, what, first, caption=caption)
         caption = f"The {len(order)} strongest couplings as a network."
         chosen, strong = edges[order], strength[order]
-        return found, heat, Network(names, chosen, strong, what, signed, caption=caption)
+        lattice = GRID.fullmatch(str(getattr(field, "graph", "")))
+        columns = 0 if lattice is None else int(lattice[1])
+        return found, heat, Network(names, chosen, strong, what, signed, columns, caption=caption)
 
     def _strongest_contacts(self, n: int, apart: int) -> tuple[list[Block], Matrix, Network]:
         scores = self._contacts()
@@ -173,14 +182,32 @@ class FieldDescription(Description):
     def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
         """New rows, written to a file where one is named."""
         drawn = self.model.draw(n, random_state=seed)
-        note = Note(f"drawn by: {drawn.method}")
+        note, samples = Note(f"drawn by: {drawn.method}"), drawn.samples
+        family = self._family(samples)
         if output is None:
-            rows = drawn.samples.tolist()
-            return [note, Text("\n".join(" ".join(map(str, row)) for row in rows))]
+            rows = samples.tolist() if family is None else family.sequences()
+            between = " " if family is None else ""
+            text = "\n".join(between.join(map(str, row)) for row in rows)
+            return [note, Text(text), Data({"method": drawn.method, "samples": rows})]
+        facts = Data({"method": drawn.method, "output": str(output)})
+        ending = Path(output.name.removesuffix(".gz")).suffix.lower()
+        if family is not None and ending not in TABLES:
+            names = tuple(f"sample-{i}" for i in range(1, n + 1)) if ending in FASTA else None
+            write_alignment(output, replace(family, names=names))
+            return [note, facts]
         spins = self.model.spins_
-        values = (drawn.samples + 1) // 2 if spins else drawn.samples  # as tables hold them
-        write_samples(output, SampleTable(None, values, spins))
-        return [note]
+        values = (samples + 1) // 2 if spins else samples  # as tables hold them
+        header = tuple(getattr(self.model, "feature_names_in_", ())) if ending == ".csv" else ()
+        named = bool(header) and not any(name.isdecimal() for name in header)
+        write_samples(output, SampleTable(header if named else None, values, spins))
+        return [note, facts]
+
+    def _family(self, samples: NDArray[np.int64]) -> Alignment | None:
+        """Samples of an alignment's field as sequences of letters; None for other fields."""
+        molecule = self.model.molecule_
+        if molecule is None or samples.max(initial=0) >= len(ALPHABETS[molecule]):
+            return None
+        return Alignment(molecule, None, samples.astype(np.int8))
 
     def tasks(self) -> list[Task]:
         """The strongest couplings, and samples."""
@@ -194,7 +221,10 @@ class FieldDescription(Description):
 
         def samples(words: list[str]) -> list[Block]:
             drawn = self.model.draw(_count(words, MOST_SAMPLES, 5), random_state=0)
-            rows = Matrix(drawn.samples, names, title="samples, one a row")
+            family, title = self._family(drawn.samples), "samples, one a row"
+            rows: Block = Matrix(drawn.samples, names, title=title)
+            if family is not None:
+                rows = Text("\n".join(family.sequences()), title=title)
             return [Note(f"drawn by: {drawn.method}"), rows]
 
         many = f"how many, at most {MOST_SAMPLES}"

@@ -38,10 +38,13 @@ class TextDescription(Description):
 
     write: ClassVar[Callable[..., None]] = staticmethod(write_sentences)
 
-    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
+    def sample(self, n: int, seed: int, output: Path | None, as_json: bool = False) -> list[Block]:
         """New text, written to a file where one is named."""
-        self.write("-" if output is None else output, self.model.sample(n, random_state=seed))
-        return []
+        drawn = self.model.sample(n, random_state=seed)
+        if as_json and output is None:
+            return [Data({"samples": drawn})]
+        self.write("-" if output is None else output, drawn)
+        return [Data({"output": str(output)})]
 
 
 class SpaceDescription(Description):
@@ -167,10 +170,10 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         note = f"positions count the {self.model.context} separators of each sentence too"
         return [*perplexity(found, facts, ends=ends), Note(note)]
 
-    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
+    def sample(self, n: int, seed: int, output: Path | None, as_json: bool = False) -> list[Block]:
         """New sentences, written to a file where one is named."""
         how = "lengths as in the training text; words exactly for small vocabularies, else by Gibbs"
-        return [Note(how), *super().sample(n, seed, output)]
+        return [Note(how), *super().sample(n, seed, output, as_json)]
 
     def tasks(self) -> list[Task]:
         """Gaps and neighbours."""

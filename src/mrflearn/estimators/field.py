@@ -25,6 +25,7 @@ from mrflearn.estimators.field_inputs import (
     check_observed,
     column_names,
     field_graph,
+    molecule_of,
     sample_weights,
     state_table,
     warn_of_codes,
@@ -211,6 +212,7 @@ class MarkovField(FieldQuestions):
         samples, self.spins_ = state_table(X)
         names = column_names(X)
         self._name_columns(names)
+        self.molecule_ = molecule_of(X)
         check_observed(samples, names)
         graph, self.codes_ = self._build(samples)
         graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
@@ -318,6 +320,7 @@ class MarkovField(FieldQuestions):
             "names": names,
             "spins": self.spins_,
             "codes": codes,
+            "molecule": self.molecule_,
             **self._training_parts(),
         }
         return learned, model.tensors()
@@ -329,7 +332,7 @@ class MarkovField(FieldQuestions):
             self.graph = graph
         self.n_features_in_ = graph.variables
         self._name_columns(None if learned["names"] is None else texts(learned, "names"))
-        self.spins_ = bool(learned["spins"])
+        self.spins_, self.molecule_ = bool(learned["spins"]), molecule_of(learned)
         codes, self.codes_ = learned["codes"], None
         if codes is not None:
             sizes = tuple(graph.states.tolist())

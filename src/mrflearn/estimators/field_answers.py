@@ -21,6 +21,7 @@ from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.sampling import Drawing
+from mrflearn.io.alignments import Molecule
 from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.io.uai import write_network
@@ -71,6 +72,7 @@ class FieldQuestions(TakesTables, Estimator):
     random_state: int
     spins_: bool = False  # learned from spins: -1 and 1 stand for the states 0 and 1
     codes_: StateCodes | None = None  # of columns whose states are not counted from 0
+    molecule_: Molecule | None = None  # of an alignment, whose letters its states number
 
     @property
     @abstractmethod
@@ -216,9 +218,14 @@ class FieldQuestions(TakesTables, Estimator):
 
     @property
     def variable_names_(self) -> list[str]:
-        """The names of the columns learned from, or their numbers."""
-        size = self.potentials_.graph.variables
-        return [str(name) for name in getattr(self, "feature_names_in_", range(size))]
+        """The names of the columns learned from, or their numbers from `counted_from_`."""
+        numbers = range(self.counted_from_, self.counted_from_ + self.potentials_.graph.variables)
+        return [str(name) for name in getattr(self, "feature_names_in_", numbers)]
+
+    @property
+    def counted_from_(self) -> int:
+        """The number of the first column where columns have none: 1 in an alignment, else 0."""
+        return int(self.molecule_ is not None)
 
     def strongest(self, n: int) -> NDArray[np.int64]:
         """The positions in `edges_` of the couplings of largest magnitude.

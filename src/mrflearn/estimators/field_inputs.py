@@ -16,6 +16,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, DataWarning, GraphError, SettingsError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.io.alignments import ALPHABETS, Molecule
 from mrflearn.io.samples import MISSING, array_states
 from mrflearn.io.state_codes import StateCodes, gaps, observed_range
 
@@ -86,6 +87,13 @@ def column_names(X: object) -> list[str] | None:
     """The names of the columns of a data frame; None for what has none."""
     names = getattr(X, "columns", None)
     return None if names is None else [str(name) for name in names]
+
+
+def molecule_of(source: Any) -> Molecule | None:
+    """The `molecule` of an alignment, or of a stored field; None where there is none."""
+    plain = isinstance(source, dict)
+    name = source.get("molecule") if plain else getattr(source, "molecule", None)
+    return next((known for known in ALPHABETS if isinstance(name, str) and known == name), None)
 
 
 def check_observed(table: Table, names: Sequence[str] | None) -> None:

@@ -14,11 +14,12 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.field_answers import FieldQuestions
-from mrflearn.estimators.field_inputs import sample_weights, state_rows
+from mrflearn.estimators.field_inputs import molecule_of, sample_weights, state_rows
 from mrflearn.execution.resources import choose_device, choose_dtype, require_memory
 from mrflearn.features.observations import Samples, check_states
 from mrflearn.graph.contacts import contact_scores
 from mrflearn.graph.potentials import Potentials
+from mrflearn.io.alignments import ALPHABETS
 from mrflearn.io.files import PathLike
 from mrflearn.kernels.potts_pseudolikelihood import CodedRows
 from mrflearn.models.potts import PottsModel
@@ -45,7 +46,8 @@ class PottsField(FieldQuestions):
     Parameters
     ----------
     states
-        States of every column; None takes the largest seen.  State 0 is the gap.
+        States of every column; None takes an alignment's alphabet, else the largest seen.
+        State 0 is the gap.
     identity
         Sequences that agree in more than this share of columns share a weight of 1; None gives
         every sequence the weight 1.
@@ -120,7 +122,7 @@ class PottsField(FieldQuestions):
         Parameters
         ----------
         X
-            Sequences x columns, states counted from 0.
+            Sequences x columns, states counted from 0; or what `mrflearn.io.read_alignment` reads.
         y
             Ignored.
         sample_weight
@@ -133,6 +135,7 @@ class PottsField(FieldQuestions):
         """
         del y  # scikit-learn passes it to every estimator
         rows, states = self._rows(X)
+        self.molecule_ = molecule_of(X)
         weights = sample_weights(sample_weight, len(rows), rows.device)
         if weights is None and self.identity is not None:
             weights = sequence_weights(rows, states, self.identity)
@@ -170,6 +173,11 @@ class PottsField(FieldQuestions):
         return self._fitted().potentials()
 
     @property
+    def counted_from_(self) -> int:
+        """Columns of a family are counted from 1, as contacts are."""
+        return 1
+
+    @property
     def contacts_(self) -> NDArray[np.float64]:
         """Corrected coupling strengths of all pairs of columns (APC of Frobenius norms)."""
         model = self._fitted()
@@ -177,14 +185,15 @@ class PottsField(FieldQuestions):
 
     def _learned_parts(self) -> Parts:
         parameters = self._fitted().parameters()
-        learned = {"n_effective": self.n_effective_, **self._training_parts()}
-        return learned, parameters
+        learned = {"n_effective": self.n_effective_, "molecule": self.molecule_}
+        return learned | self._training_parts(), parameters
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = PottsModel(tensors["fields"], tensors["couplings"])
         self.potentials_  # noqa: B018 - built once to see that shapes agree
         self.n_features_in_ = len(self.model_.fields)
         self.n_effective_ = float(figure(learned["n_effective"]))
+        self.molecule_ = molecule_of(learned)
         self._restore_training(self.model_, learned)
 
     def __sklearn_tags__(self) -> Any:
@@ -201,7 +210,9 @@ class PottsField(FieldQuestions):
                 f"an alignment is sequences x columns, two or more; this has "
                 f"{rows.shape[-1]} feature(s): shape {tuple(rows.shape)}."
             )
-        states = self.states or max(2, int(rows.max()) + 1 if rows.numel() else 0)
+        molecule = molecule_of(X)
+        letters = 2 if molecule is None else len(ALPHABETS[molecule])
+        states = self.states or max(letters, int(rows.max()) + 1 if rows.numel() else 0)
         check_states(rows, torch.full((rows.shape[1],), states, device=rows.device))
         return rows, states
 

@@ -110,6 +110,12 @@ class FactorGraph:
         counted = int(component.max()) + 1 if count else 1
         object.__setattr__(self, "components", max(counted, self.components))
         for group in self.groups:
+            if not isinstance(group, FactorGroup):
+                raise GraphError(
+                    f"a graph has groups of factors, FactorGroup('pairs', [(0, 1), (1, 2)]), not "
+                    f"this {type(group).__name__}. Of a list of (variables, table) the whole field "
+                    "is dense_potentials(states, factors)."
+                )
             self._check(group)
 
     def _check(self, group: FactorGroup) -> None:

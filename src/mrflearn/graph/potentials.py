@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -43,7 +45,10 @@ class Potentials:
     tables: tuple[DenseTable, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", tuple(self.tables))
+        stacks = (
+            own if isinstance(own, DenseTable) else DenseTable(_scores(own)) for own in self.tables
+        )
+        object.__setattr__(self, "tables", tuple(stacks))
         groups = self.graph.groups
         if len(groups) != len(self.tables):
             raise GraphError(f"{len(groups)} factor groups, but {len(self.tables)} table stacks.")
@@ -126,19 +131,31 @@ class Potentials:
         return Potentials(self.graph.to(device), moved(self.tables, device))
 
 
+def _scores(table: Tensor | ArrayLike) -> Tensor:
+    """A table as a tensor: as it is, or what arrays and lists hold in double precision."""
+    if isinstance(table, Tensor):
+        return table
+    try:
+        return torch.as_tensor(np.asarray(table, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"a table of scores is an array of numbers: {error}.") from error
+
+
 def dense_potentials(
     states: Int[Tensor, " v"] | Sequence[int],
-    factors: Sequence[tuple[Sequence[int], Tensor]],
+    factors: Sequence[tuple[Sequence[int], Tensor | ArrayLike]],
     *,
     component: Int[Tensor, " v"] | None = None,
 ) -> Potentials:
     """Potentials from a plain list of (scope, table) pairs of any arities and shapes.
 
-    Factors of one shape become one group, named after it, in order of first appearance.
+    A table of log-scores is a tensor, an array or nested lists, with an axis for each variable of
+    its scope.  Factors of one shape become one group, named after it, in order of first appearance.
     """
     counts = torch.as_tensor(states, dtype=torch.int64)
     by_shape: dict[tuple[int, ...], list[int]] = {}
-    for i, (scope, table) in enumerate(factors):
+    scores = [_scores(table) for _, table in factors]
+    for i, ((scope, _), table) in enumerate(zip(factors, scores, strict=True)):
         if len(scope) != table.ndim:
             raise GraphError(
                 f"factor {i} names {len(scope)} variables; its table has {table.ndim} axes."
@@ -149,7 +166,7 @@ def dense_potentials(
         scopes = torch.tensor([list(factors[i][0]) for i in members], dtype=torch.int64)
         name = "x".join(map(str, shape))
         groups.append(FactorGroup(name, scopes.reshape(len(members), len(shape))))
-        tables.append(DenseTable(torch.stack([factors[i][1] for i in members])))
+        tables.append(DenseTable(torch.stack([scores[i] for i in members])))
     graph = FactorGraph(counts, tuple(groups), component)  # type: ignore[arg-type]
     return Potentials(graph, tuple(tables))
 

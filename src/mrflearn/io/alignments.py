@@ -62,6 +62,15 @@ class Alignment:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __array__(self, *_: object, **__: object) -> NDArray[np.int8]:
+        """The numbers of the letters, as estimators take them."""
+        return self.values
+
+    def sequences(self) -> list[str]:
+        """The letters of each sequence."""
+        letters = np.frombuffer(self.alphabet.encode(), dtype=np.uint8)[self.values]
+        return [row.tobytes().decode() for row in letters]
+
 
 def read_alignment(
     path: PathLike, molecule: Molecule = "protein", *, drop_inserts: bool = False
@@ -106,8 +115,7 @@ def holds_alignment(path: PathLike) -> bool:
 
 def write_alignment(path: PathLike, alignment: Alignment) -> None:
     """Writes FASTA, or one sequence a line where the sequences have no names."""
-    letters = np.frombuffer(alignment.alphabet.encode(), dtype=np.uint8)[alignment.values]
-    sequences = [row.tobytes().decode() for row in letters]
+    sequences = alignment.sequences()
     with write_text(path) as stream:
         if alignment.names is None:
             stream.writelines(f"{sequence}\n" for sequence in sequences)

@@ -54,13 +54,14 @@ class SampleTable:
 
     With `spins`, states 0 and 1 stand for -1 and 1, and are written so; estimators that are given
     the table see them so too.  Values are kept in the narrowest signed type that holds them: one
-    byte a state, where there are at most 128.  `states`: how many there can be, where known.
+    byte a state, where there are at most 128.  `molecule`: that of an alignment, whose letters the
+    states number.
     """
 
     names: tuple[str, ...] | None
     values: NDArray[np.integer[Any]]
     spins: bool = False
-    states: int | None = None
+    molecule: str | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.dtype.kind not in "iub":

@@ -42,17 +42,22 @@ def draw_graph(
     label: str = "coupling",
     *,
     signed: bool = True,
+    columns: int = 0,
 ) -> Any:
     """Variables on a circle and their edges, the stronger the thicker and the darker.
 
-    Where there are too many names, only variables with an edge show theirs; strengths that have
-    a sign are blue and red, even where all that are drawn have the same.
+    With `columns`, variables lie row by row on a lattice of so many.  Where there are too many
+    names, only variables with an edge show theirs; strengths that have a sign are blue and red,
+    even where all that are drawn have the same.
     """
     from matplotlib.collections import LineCollection
 
     figure, (axis,) = panels(1, width=5.4, height=5.2)
     angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    if columns:
+        row, column = np.divmod(np.arange(len(names)), columns)
+        places = np.stack([column, -row], axis=1)
     size = np.abs(strengths)
     colours, low, high = _colours(strengths, signed)
     order = np.argsort(size, kind="stable")  # the strongest are drawn last, on top
@@ -65,13 +70,16 @@ def draw_graph(
     shown = range(len(names)) if len(names) <= MOST_NAMES else np.unique(edges).tolist()
     for i in shown:
         x, y = places[i]
+        if columns:
+            axis.annotate(names[i], (x, y), (4, 4), textcoords="offset points", fontsize=8)
+            continue
         # Beside the circle names stand clear of their node; above and below it, over and under.
         side = "center" if abs(x) < 0.3 else "left" if x > 0 else "right"
         level = "center" if abs(x) >= 0.3 else "bottom" if y > 0 else "top"
         axis.text(1.08 * x, 1.08 * y, names[i], ha=side, va=level, fontsize=8)
     figure.colorbar(lines, ax=axis, label=label, shrink=0.6)
     axis.set(aspect="equal")
-    axis.margins(0.25)
+    axis.margins(0.1 if columns else 0.25)
     axis.axis("off")
     return figure
 
