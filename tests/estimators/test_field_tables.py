@@ -35,6 +35,25 @@ class Frame:
         return self.values
 
 
+class NullableFrame(Frame):
+    """A data frame of pandas' own whole numbers, whose missing value is no number."""
+
+    def to_numpy(self, dtype: Any, na_value: float) -> Any:
+        return np.where(self.values == "<NA>", na_value, self.values).astype(dtype)
+
+
+def test_missing_values_of_whole_numbers_are_missing() -> None:
+    values = ISING.astype(object)
+    values[4, 2] = "<NA>"
+    names = list("abcdef")
+    model = MarkovField("grid:2x3", estimator="lap").fit(NullableFrame(values, names))
+    holes = ISING.astype(float)
+    holes[4, 2] = np.nan
+    other = MarkovField("grid:2x3", estimator="lap").fit(holes)
+    np.testing.assert_array_equal(model.couplings_, other.couplings_)
+    assert model.variable_names_ == names
+
+
 def with_holes(rows: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
     holes = rows.astype(float)
     holes[np.random.default_rng(seed).random(rows.shape) < share] = np.nan

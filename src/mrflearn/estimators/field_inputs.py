@@ -53,15 +53,17 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
     return table, spins
 
 
-def _numbers(X: ArrayLike) -> NDArray[Any]:
+def _numbers(X: Any) -> NDArray[Any]:
     """The samples as an array of numbers; an error says how to make some of words or of a file."""
     if issparse(X):
         raise SettingsError("sparse samples are not supported: give X.toarray().")
     values = np.asarray(X)
     if values.dtype.kind == "c":
         raise SettingsError("Complex data not supported: samples are whole numbers.")
-    if values.dtype.kind == "O":  # such as a data frame's with None in it
+    if values.dtype.kind == "O":  # such as a data frame's with None or pandas' NA in it
         try:
+            if hasattr(X, "to_numpy"):
+                return X.to_numpy(dtype=np.float64, na_value=np.nan)
             return values.astype(np.float64)
         except (TypeError, ValueError):
             values = values.astype(str)
