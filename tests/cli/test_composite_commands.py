@@ -99,6 +99,13 @@ def test_mistakes_are_told(place: Path) -> None:
     assert not Path(out).exists()
 
 
+def test_the_example_of_the_page_is_the_most_probable_of_some_samples(place: Path) -> None:
+    model = load(place / "m")
+    example = tasks_of(model)[0].example.split()
+    (drawn,) = model.sample(1, sentences=10, longest=10)
+    assert example == min(drawn, key=lambda words: model.perplexity([[words]]))
+
+
 def test_without_a_grammar_a_page_offers_no_trees(place: Path, tmp_path: Path) -> None:
     model = tmp_path / "m"
     options = ("--topics", "2", "--max-iterations", "1", "--dtype", "float32", "-q")

@@ -191,8 +191,11 @@ class CompositeDescription(ParserDescription):
 
     def _example(self) -> Sequence[str]:
         (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
-        usual: list[Sequence[str]] = sorted(drawn, key=lambda words: UNKNOWN in words)
-        return usual[0] if usual else self.model.vocabulary_.words[-1:]
+        usual = [words for words in drawn if UNKNOWN not in words] or drawn
+        if not usual:
+            return self.model.vocabulary_.words[-1:]
+        best: Sequence[str] = min(usual, key=lambda words: self.model.perplexity([[words]]))
+        return best
 
     def _trees(self, words: list[str]) -> list[Block]:
         return [TreeDrawing(*self.model.parse([words]), title="most probable tree")]
