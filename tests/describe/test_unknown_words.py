@@ -31,6 +31,14 @@ def test_it_is_not_offered(tmp_path: Path, verb: str) -> None:
     assert "<unk>" not in [row[0] for row in table.shown()["rows"]]
 
 
+def test_words_that_are_not_known_are_named(tmp_path: Path) -> None:
+    model, _ = MODELS["fill"]
+    model.fit(TEXT).save(tmp_path / "model")
+    found = run("fill", str(tmp_path / "model"), "The _ barks at the dog")
+    assert "not in the vocabulary, and read as <unk>: The, barks, at\n" in found.err
+    assert run("fill", str(tmp_path / "model"), "the _ sees").err == ""
+
+
 def test_a_model_saved_from_python_has_a_report(tmp_path: Path) -> None:
     model, _ = MODELS["fill"]
     model.fit(TEXT).save(tmp_path / "model")

@@ -19,6 +19,7 @@ from mrflearn.io.files import read_lines
 from mrflearn.io.similarity import read_analogies, read_pairs
 
 SHOWN = 10  # words on the page
+GAP = "_"
 LETTERS = 5  # of a word that is likely to mean something
 MOST_TEXT = 1000  # words for models that look at a few of them at a time
 WORDS_ON_MAP = 120
@@ -150,8 +151,11 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
 
     def fill(self, sentence: str, n: int) -> list[Block]:
         """The words for the gap."""
-        found = known(self.model.fill, sentence.split(), n=n)
-        return [Table(("word", "probability"), found, key="words"), Data({"sentence": sentence})]
+        words, own = sentence.split(), set(self.model.vocabulary_.words)
+        found = Table(("word", "probability"), known(self.model.fill, words, n=n), key="words")
+        new = ", ".join(word for word in words if word not in own and word != GAP)
+        note = f"not in the vocabulary, and read as {UNKNOWN}: {new}"
+        return [found, Data({"sentence": sentence}), *([Note(note)] if new else [])]
 
     def score(self, file: Path, method: str | None) -> list[Block]:
         """The log-likelihood of a text, and what it is counted per."""
