@@ -205,7 +205,9 @@ class TransitionMask:
 def legal_chunks(labels: Sequence[str], scheme: Scheme) -> TransitionMask:
     """Only what is well-formed in a scheme: in IOB2, for one, I-NP after B-NP or I-NP alone."""
     if scheme not in SCHEMES:
-        raise DataError(f"there is no tagging scheme '{scheme}'; there are {', '.join(SCHEMES)}.")
+        raise DataError(
+            f"there is no tagging scheme '{scheme}'; there are {', '.join(SCHEMES)}; BIO is IOB2."
+        )
     tags = [split_tag(label) for label in labels]
     if scheme != "BIOES" and (
         odd := [a for a, tag in zip(labels, tags, strict=True) if tag[0] in "ES"]

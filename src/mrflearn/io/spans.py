@@ -59,7 +59,9 @@ def tags_to_spans(tags: Sequence[str], scheme: Scheme | None = None) -> tuple[Sp
 def spans_to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "IOB2") -> tuple[str, ...]:
     """The tags of `length` tokens with these chunks, which may come in any order."""
     if scheme not in SCHEMES:
-        raise DataError(f"there is no tagging scheme '{scheme}'; there are {', '.join(SCHEMES)}.")
+        raise DataError(
+            f"there is no tagging scheme '{scheme}'; there are {', '.join(SCHEMES)}; BIO is IOB2."
+        )
     ordered = sorted(Span(*span) for span in spans)
     _check_spans(ordered, length)
     tags = ["O"] * length
