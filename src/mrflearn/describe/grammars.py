@@ -192,10 +192,8 @@ class CompositeDescription(ParserDescription):
     def _example(self) -> Sequence[str]:
         (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
         usual = [words for words in drawn if UNKNOWN not in words] or drawn
-        if not usual:
-            return self.model.vocabulary_.words[-1:]
-        best: Sequence[str] = min(usual, key=lambda words: self.model.perplexity([[words]]))
-        return best
+        words: Sequence[str] = self.model.vocabulary_.words[-1:]
+        return min(usual, key=lambda own: self.model.perplexity([[own]]), default=words)
 
     def _trees(self, words: list[str]) -> list[Block]:
         return [TreeDrawing(*self.model.parse([words]), title="most probable tree")]

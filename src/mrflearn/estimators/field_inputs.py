@@ -63,7 +63,7 @@ def _numbers(X: Any) -> NDArray[Any]:
     if values.dtype.kind == "O":  # such as a data frame's with None or pandas' NA in it
         try:
             if hasattr(X, "to_numpy"):
-                return X.to_numpy(dtype=np.float64, na_value=np.nan)
+                return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
             return values.astype(np.float64)
         except (TypeError, ValueError):
             values = values.astype(str)
