@@ -130,6 +130,12 @@ def test_ctrl_c_does_what_it_did_before_there_was_a_cluster(spark: Spark) -> Non
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:9", "spark://127.0.0.1"])
+def test_a_master_that_is_not_there_is_named_at_once(master: str) -> None:
+    with pytest.raises(ExecutionError, match=f"no Spark at '{master}'"):
+        Spark(master)
+
+
 def test_order_is_kept_and_nothing_is_nothing(spark: Spark) -> None:
     assert list(spark.map(abs, range(-20, 0))) == list(range(20, 0, -1))
     assert list(spark.map(abs, [])) == []

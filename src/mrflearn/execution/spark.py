@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +25,8 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 Outcome = tuple[bool, Any]  # (False, a result), or (True, the error that was met)
 SLICES_PER_CORE = 4  # so that a lost or slow worker costs little
+SECONDS_TO_REACH = 10.0  # a master
+STANDALONE = "spark://"
 
 
 @final
@@ -41,6 +44,7 @@ class Spark:
             raise MissingExtraError(
                 "needs Spark and Java 17: pip install 'mrflearn[spark]'"
             ) from missing
+        _reach(master)
         conf = SparkConf().setMaster(master).setAppName("mrflearn")
         conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
         for name, value in (settings or {}).items():
@@ -120,6 +124,22 @@ class Spark:
             if failed:
                 raise met
         return [value for _, value in outcomes]
+
+
+def _reach(master: str) -> None:
+    """An error where no standalone master listens: Spark would try for a minute, and log it all."""
+    if not master.startswith(STANDALONE):
+        return
+    problem: Exception | None = None
+    for address in master.removeprefix(STANDALONE).split(","):  # several stand by for each other
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_REACH).close()
+        except (OSError, ValueError) as error:
+            problem = error
+        else:
+            return
+    raise ExecutionError(f"no Spark at {master!r}: {problem}.")
 
 
 @contextmanager
