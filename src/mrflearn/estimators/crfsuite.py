@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ModelInfo(NamedTuple):
-    """What `Tagger.info` tells: sizes, labels and attributes by number, and all weights."""
+    """What `Tagger.info` gives: sizes, labels and attributes by number, and all weights."""
 
     header: dict[str, str]
     labels: dict[str, str]
@@ -86,7 +86,7 @@ class Tagger:
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """How training went, as the log parser of python-crfsuite tells it.
+    """How training went, as the log parser of python-crfsuite shows it.
 
     An iteration is a dict: `num`, `loss`, `error_norm` (of the gradient), `linesearch_step`,
     `linesearch_trials`, `time` (seconds) and `scores` (empty); with a validation set `validation`;

@@ -66,8 +66,8 @@ def spectral_vectors(scores: csr_array, dims: int, seed: int) -> NDArray[np.floa
     """U S^(1/2) of the leading singular vectors: one row a word, zeros beyond the rank."""
     if not scores.nnz:
         raise DataError(
-            "no two words stand near each other oftener than by chance, so they have no vectors. "
-            "Is this a text of more than a few words, one sentence a line?"
+            "no two words occur near each other more often than by chance (PMI > 0), so they have "
+            "no vectors. Is this a text of more than a few words, one sentence a line?"
         )
     rank = min(dims, *scores.shape)
     # Sparse products take most of the time, in one thread; on a busy machine the threads of the

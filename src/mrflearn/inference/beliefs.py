@@ -6,6 +6,7 @@ log Z the only gradient it can have: d log Z / d table = expected counts = the f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -101,7 +102,7 @@ class Method:
         return None
 
 
-class BeliefMethod(Method):
+class BeliefMethod(Method, ABC):
     """An `Inference`: `_beliefs` without autograd, and then the gradient of log Z."""
 
     warm_starts: ClassVar[bool] = False
@@ -113,8 +114,9 @@ class BeliefMethod(Method):
             found = self._beliefs(potentials, warm)
         return with_gradient(potentials, found)
 
+    @abstractmethod
     def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:
-        raise NotImplementedError
+        """The beliefs of a graph that is not refused."""
 
 
 def zero_beliefs(potentials: Potentials) -> Beliefs:

@@ -3,7 +3,7 @@
 [Jernite, Rush, Sontag 2015, sections 4.4 and 6]  **Stars.**  A star is a position with its K right
 neighbours (and, of a tag, its L words).  Centres stand s = max(K + 1, L) apart, so that s forests
 hold every edge of the ring once; what stands between two stars is an isolated node of the forest.
-All stars are alike, so one of them is enough, and the bound holds for every value of the dual
+All stars are identical, so one of them is enough, and the bound holds for every value of the dual
 variables that tie the copies of a word or a tag.
 
 **Chains.**  By convexity log Z <= sum_f rho_f log Z_f for weights rho of sum 1, where every edge's
@@ -126,7 +126,7 @@ class LiftedInference(ABC, Generic[P]):
     """log Z / N of a ring, as a function of its potentials and of a warm start.
 
     A `recorded` evaluation always does the same work, so that a GPU can replay it; `weights` say by
-    how much the pairs at each offset count (None: all alike).
+    how much the pairs at each offset count (None: all equally).
     """
 
     recorded: bool = False

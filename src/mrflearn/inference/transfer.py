@@ -188,7 +188,7 @@ def gibbs_sentences(
     sweeps: int,
     generator: torch.Generator,
 ) -> list[Int[Tensor, " m"]]:
-    """One sentence for each length; every sweep draws each word anew given its neighbours.
+    """One sentence for each length; every sweep draws each word again given its neighbours.
 
     Sentences start from independent words and do not touch, so all are swept together.
     """

@@ -1,6 +1,6 @@
 """Alignments of sequences of proteins, RNA or DNA, as integers.
 
-FASTA (and a2m, a3m), Stockholm, Clustal, and one sequence a line; the first line tells which.
+FASTA (and a2m, a3m), Stockholm, Clustal, and one sequence a line; the first line says which.
 State 0 is the gap; the letters of the alphabet follow in alphabetical order.
 """
 

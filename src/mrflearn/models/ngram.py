@@ -347,7 +347,7 @@ def with_blind(tag_of_word: Figures) -> Figures:
 
 
 def bucket_count(order: int) -> int:
-    """How many buckets an n-gram model of this order tells apart."""
+    """How many buckets an n-gram model of this order distinguishes."""
     return 1 + (order - 1) * SIZES * NOVELTIES
 
 

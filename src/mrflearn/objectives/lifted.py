@@ -205,7 +205,7 @@ class LiftedLikelihood(Objective[M]):
 
     @torch.no_grad()
     def validation_bound(self, model: Any, valid: Frequencies) -> float:
-        """The log-likelihood per position of a text with other frequencies, bounded alike.
+        """The log-likelihood per position of a text with other frequencies, by the same bound.
 
         log Z is the same for every text, so for the model that was evaluated last this costs only
         the sparse mean score.
