@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from mrflearn import _lazy as lazy
 
 SOURCE = Path(__file__).parent.parent / "src"
 GALLERY = Path(__file__).parent / "gallery"
@@ -78,27 +79,8 @@ def api_of(module: str) -> str:
 
 def public_names(module: str) -> list[tuple[str, str]]:
     """The module that defines each public name, and the name, in the order of `__all__`."""
-    tree = _parsed(_file(module))
-    homes = dict(_imported(tree))
-    return [(homes.get(name, module), name) for name in _public(tree)]
-
-
-def _public(tree: ast.Module) -> list[str]:
-    """The entries of `__all__`."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            names: list[str] = ast.literal_eval(node.value)
-            return names
-    raise ValueError("a public module needs __all__")
-
-
-def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The names that a type checker sees imported, and from where."""
-    for block in tree.body:
-        if isinstance(block, ast.If):
-            for node in block.body:
-                if isinstance(node, ast.ImportFrom):
-                    yield from ((own.name, node.module or "") for own in node.names)
+    homes = lazy.public_names(_file(module).read_text(encoding="utf-8"))
+    return [(home or module, name) for name, home in homes.items()]
 
 
 def _file(module: str) -> Path:

@@ -8,46 +8,25 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.base import load
-    from mrflearn.estimators.composite import CompositeLanguageModel
-    from mrflearn.estimators.constraints import Constraints
-    from mrflearn.estimators.crf import CRF
-    from mrflearn.estimators.field import MarkovField
-    from mrflearn.estimators.graph_crf import GraphCRF
-    from mrflearn.estimators.hmm_tagger import HMMTagger
-    from mrflearn.estimators.language_model import LanguageModel
-    from mrflearn.estimators.layered_crf import FactorialCRF, SkipChainCRF
-    from mrflearn.estimators.ngram import NgramLanguageModel
-    from mrflearn.estimators.pcfg import PCFG
-    from mrflearn.estimators.potts import PottsField
-    from mrflearn.estimators.structure import FieldStructure
-    from mrflearn.estimators.tagger import JointTagger
-    from mrflearn.estimators.word_vectors import WordVectors
-    from mrflearn.features.index import edge
-    from mrflearn.features.recipes import word_features
+    from mrflearn.estimators.base import load as load
+    from mrflearn.estimators.composite import CompositeLanguageModel as CompositeLanguageModel
+    from mrflearn.estimators.constraints import Constraints as Constraints
+    from mrflearn.estimators.crf import CRF as CRF
+    from mrflearn.estimators.field import MarkovField as MarkovField
+    from mrflearn.estimators.graph_crf import GraphCRF as GraphCRF
+    from mrflearn.estimators.hmm_tagger import HMMTagger as HMMTagger
+    from mrflearn.estimators.language_model import LanguageModel as LanguageModel
+    from mrflearn.estimators.layered_crf import FactorialCRF as FactorialCRF
+    from mrflearn.estimators.layered_crf import SkipChainCRF as SkipChainCRF
+    from mrflearn.estimators.ngram import NgramLanguageModel as NgramLanguageModel
+    from mrflearn.estimators.pcfg import PCFG as PCFG
+    from mrflearn.estimators.potts import PottsField as PottsField
+    from mrflearn.estimators.structure import FieldStructure as FieldStructure
+    from mrflearn.estimators.tagger import JointTagger as JointTagger
+    from mrflearn.estimators.word_vectors import WordVectors as WordVectors
+    from mrflearn.features.index import edge as edge
+    from mrflearn.features.recipes import word_features as word_features
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CRF",
-    "PCFG",
-    "CompositeLanguageModel",
-    "Constraints",
-    "FactorialCRF",
-    "FieldStructure",
-    "GraphCRF",
-    "HMMTagger",
-    "JointTagger",
-    "LanguageModel",
-    "MarkovField",
-    "NgramLanguageModel",
-    "PottsField",
-    "SkipChainCRF",
-    "WordVectors",
-    "__version__",
-    "edge",
-    "load",
-    "word_features",
-]
-
-__getattr__, __dir__ = lazy(__name__, packages=True)
+__getattr__, __dir__ = lazy(__name__)

@@ -11,25 +11,7 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn._not_fitted import NotFittedError
-
-__all__ = [
-    "AccuracyWarning",
-    "DataError",
-    "DataWarning",
-    "ExecutionError",
-    "GraphError",
-    "InferenceError",
-    "MissingExtraError",
-    "MrflearnError",
-    "MrflearnWarning",
-    "NotFittedError",
-    "OutOfMemoryError",
-    "SettingsError",
-    "StorageError",
-    "TrainingError",
-    "TrainingWarning",
-]
+    from mrflearn._not_fitted import NotFittedError as NotFittedError
 
 # It is scikit-learn's error too, which is imported with the first estimator.
 __getattr__, __dir__ = lazy(__name__)

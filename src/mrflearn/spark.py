@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.execution.spark import Spark
-
-__all__ = ["Spark"]
+    from mrflearn.execution.spark import Spark as Spark
 
 __getattr__, __dir__ = lazy(__name__)

@@ -248,7 +248,7 @@ def test_a_damaged_array_is_refused_before_memory_is_taken(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"cut short|readable"):
         read_samples(path)
     path.write_bytes(whole[:-1])
-    with pytest.raises(DataError, match="95 follow"):
+    with pytest.raises(DataError, match="cut short"):
         read_samples(path)
     path.write_bytes(b"PK\x03\x04")
     with pytest.raises(DataError, match="not a readable npy"):
@@ -256,17 +256,17 @@ def test_a_damaged_array_is_refused_before_memory_is_taken(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("names", "name", "words"),
+    ("names", "name"),
     [
-        (("1", "2"), "table.csv", "numbers"),
-        (("a", "a"), "table.csv", "same name"),
-        (("a", " b"), "table.csv", "cannot be written"),
-        (("a", "b\nc"), "table.csv", "cannot be written"),
-        (("a", "b c"), "table.txt", "cannot be written"),
+        (("1", "2"), "table.csv"),
+        (("a", "a"), "table.csv"),
+        (("a", " b"), "table.csv"),
+        (("a", "b\nc"), "table.csv"),
+        (("a", "b c"), "table.txt"),
     ],
 )
-def test_names_that_would_not_come_back(tmp_path: Path, names, name: str, words: str) -> None:
-    with pytest.raises(DataError, match=words):
+def test_names_that_would_not_come_back(tmp_path: Path, names, name: str) -> None:
+    with pytest.raises(DataError, match="would be read back as"):
         write_samples(tmp_path / name, SampleTable(names, np.zeros((1, 2), dtype=int)))
     assert not list(tmp_path.iterdir())
 

@@ -1,66 +1,37 @@
 """Predictions compared with the truth: scores and reports."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.evaluation.brackets import BracketReport, bracket_report
-    from mrflearn.evaluation.calibration import Reliability, reliability
-    from mrflearn.evaluation.chunks import ChunkReport, ChunkScore, chunk_report
-    from mrflearn.evaluation.layers import LayersReport, layers_report
-    from mrflearn.evaluation.metrics import (
-        flat_accuracy,
-        flat_accuracy_score,
-        flat_classification_report,
-        flat_f1_score,
-        flat_fbeta_score,
-        flat_precision_score,
-        flat_recall_score,
-        sequence_accuracy,
-        sequence_accuracy_score,
-    )
-    from mrflearn.evaluation.similarity import CosineSpace, analogies, spearman, word_similarity
-    from mrflearn.evaluation.tagging import (
-        Confusion,
-        TaggingReport,
-        confusion,
-        many_to_one,
-        tagging_report,
-        v_measure,
-    )
-
-__all__ = [
-    "BracketReport",
-    "ChunkReport",
-    "ChunkScore",
-    "Confusion",
-    "CosineSpace",
-    "LayersReport",
-    "Reliability",
-    "TaggingReport",
-    "analogies",
-    "bracket_report",
-    "chunk_report",
-    "confusion",
-    "flat_accuracy",
-    "flat_accuracy_score",
-    "flat_classification_report",
-    "flat_f1_score",
-    "flat_fbeta_score",
-    "flat_precision_score",
-    "flat_recall_score",
-    "layers_report",
-    "many_to_one",
-    "reliability",
-    "sequence_accuracy",
-    "sequence_accuracy_score",
-    "spearman",
-    "tagging_report",
-    "v_measure",
-    "word_similarity",
-]
+    from mrflearn.evaluation.brackets import BracketReport as BracketReport
+    from mrflearn.evaluation.brackets import bracket_report as bracket_report
+    from mrflearn.evaluation.calibration import Reliability as Reliability
+    from mrflearn.evaluation.calibration import reliability as reliability
+    from mrflearn.evaluation.chunks import ChunkReport as ChunkReport
+    from mrflearn.evaluation.chunks import ChunkScore as ChunkScore
+    from mrflearn.evaluation.chunks import chunk_report as chunk_report
+    from mrflearn.evaluation.layers import LayersReport as LayersReport
+    from mrflearn.evaluation.layers import layers_report as layers_report
+    from mrflearn.evaluation.metrics import flat_accuracy as flat_accuracy
+    from mrflearn.evaluation.metrics import flat_accuracy_score as flat_accuracy_score
+    from mrflearn.evaluation.metrics import flat_classification_report as flat_classification_report
+    from mrflearn.evaluation.metrics import flat_f1_score as flat_f1_score
+    from mrflearn.evaluation.metrics import flat_fbeta_score as flat_fbeta_score
+    from mrflearn.evaluation.metrics import flat_precision_score as flat_precision_score
+    from mrflearn.evaluation.metrics import flat_recall_score as flat_recall_score
+    from mrflearn.evaluation.metrics import sequence_accuracy as sequence_accuracy
+    from mrflearn.evaluation.metrics import sequence_accuracy_score as sequence_accuracy_score
+    from mrflearn.evaluation.similarity import CosineSpace as CosineSpace
+    from mrflearn.evaluation.similarity import analogies as analogies
+    from mrflearn.evaluation.similarity import spearman as spearman
+    from mrflearn.evaluation.similarity import word_similarity as word_similarity
+    from mrflearn.evaluation.tagging import Confusion as Confusion
+    from mrflearn.evaluation.tagging import TaggingReport as TaggingReport
+    from mrflearn.evaluation.tagging import confusion as confusion
+    from mrflearn.evaluation.tagging import many_to_one as many_to_one
+    from mrflearn.evaluation.tagging import tagging_report as tagging_report
+    from mrflearn.evaluation.tagging import v_measure as v_measure
 
 __getattr__, __dir__ = lazy(__name__)

@@ -1,14 +1,12 @@
 """Where the work runs: which device, this process, many processes."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.execution.executor import Executor, Processes, Serial
-
-__all__ = ["Executor", "Processes", "Serial"]
+    from mrflearn.execution.executor import Executor as Executor
+    from mrflearn.execution.executor import Processes as Processes
+    from mrflearn.execution.executor import Serial as Serial
 
 __getattr__, __dir__ = lazy(__name__)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mrflearn.errors import DataError, StorageError
 from mrflearn.features.moments import Counts, Moments, PairCounts, TripleCounts, sum_by_key
 from mrflearn.io.corpus import Vocabulary, split_tokens
-from mrflearn.io.files import PathLike, read_bytes, read_lines, write_binary, write_text
+from mrflearn.io.files import Lines, PathLike, located, read_bytes, write_binary, write_text
 
 # Moments on disk: one safetensors file whose header holds the rest as JSON; written atomically.
 
@@ -61,9 +61,8 @@ def load_moments(path: PathLike) -> Moments:
     try:
         return _moments(header, safetensors.numpy.load(content))
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise StorageError(
-            f"{path}: its numbers are not those of moments ({error}). Is the file complete?"
-        ) from error
+        problem = f"{path}: its numbers are not those of moments ({error}). Is it complete?"
+        raise StorageError(problem) from error
 
 
 def _header(content: bytes, path: PathLike) -> dict[str, Any]:
@@ -73,15 +72,11 @@ def _header(content: bytes, path: PathLike) -> dict[str, Any]:
         header = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["mrflearn"])
         kind, version = header["format"], header["version"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StorageError(
-            f"{path}: not a file of moments. `mrflearn count` makes one of text, `mrflearn "
-            "convert` of counts in the layout of MRF-LM."
-        ) from error
-    if kind != FORMAT or version != FORMAT_VERSION:
-        raise StorageError(
-            f"{path}: holds {kind!r}, version {version!r}; this release reads {FORMAT!r}, "
-            f"version {FORMAT_VERSION}."
-        )
+        problem = f"{path}: not a file of moments. `mrflearn count` makes one of text"
+        raise StorageError(f"{problem}, `mrflearn convert` of MRF-LM's counts.") from error
+    if (kind, version) != (FORMAT, FORMAT_VERSION):
+        known = f"this release reads {FORMAT!r}, version {FORMAT_VERSION}"
+        raise StorageError(f"{path}: holds {kind!r}, version {version!r}; {known}.")
     return dict(header)
 
 
@@ -119,10 +114,8 @@ LONGEST_NUMBER = 20  # of 64 bits, with its sign
 def write_mrflm(moments: Moments, path: PathLike) -> None:
     """Writes the pairs as MRF-LM reads them; sentence lengths and words are not part of it."""
     if moments.offsets != tuple((step,) for step in range(1, moments.context + 1)):
-        raise DataError(
-            f"MRF-LM knows the offsets 1, 2, ... K of a text; these are {moments.offsets}.",
-            path=path,
-        )
+        problem = f"MRF-LM knows the offsets 1, 2, ... K of a text; these are {moments.offsets}."
+        raise DataError(problem, path=path)
     variables = len(moments.offsets) + 1
     with write_text(path) as stream:
         stream.write(f"{moments.positions} {variables}\n")
@@ -140,26 +133,24 @@ def read_mrflm(path: PathLike, vocabulary: Vocabulary | None = None) -> Moments:
     The file does not name its separator: without a vocabulary there is none, and N cannot be
     rounded up.  Word counts are those of the left ends of pairs, equal on a ring at each offset.
     """
-    numbers = _numbers(path)
-    positions, variables = _take(numbers, 0, 2, path)
-    if variables < 2:
-        raise DataError(
-            f"{variables} variables leave no pair; the layout needs 2 or more.", path=path
-        )
-    sizes = _take(numbers, 2, int(variables), path)
-    states = int(sizes[0])
-    if (sizes != states).any() or (vocabulary is not None and len(vocabulary) != states):
-        raise DataError(
-            f"states {sizes.tolist()} for the variables; a language model has one vocabulary"
-            + ("." if vocabulary is None else f", and the one given has {len(vocabulary)} words."),
-            path=path,
-        )
-    pairs = _read_pairs(numbers, 2 + int(variables), int(variables) - 1, states, path)
-    unary = np.bincount(pairs[0].left, pairs[0].count, minlength=states).astype(np.int64)
-    if unary.sum() != positions:
-        raise DataError(f"N is {positions}, but there are {unary.sum()} pairs.", path=path)
+    with located(path):
+        numbers = _Numbers(read_bytes(path))
+        positions, variables = numbers.take(2).tolist()
+        if variables < 2:
+            raise DataError(f"{variables} variables leave no pair; the layout needs 2 or more.")
+        sizes = numbers.take(variables)
+        states = int(sizes[0])
+        if (sizes != states).any() or (vocabulary is not None and len(vocabulary) != states):
+            given = "" if vocabulary is None else f"; the one given has {len(vocabulary)} words"
+            raise DataError(f"states {sizes.tolist()}; a model has one vocabulary{given}.")
+        pairs = tuple(_read_pairs(numbers, states) for _ in range(variables - 1))
+        if left := len(numbers.values) - numbers.position:
+            raise DataError(f"{left} numbers too many at the end.")
+        unary = np.bincount(pairs[0].left, pairs[0].count, minlength=states).astype(np.int64)
+        if unary.sum() != positions:
+            raise DataError(f"N is {positions}, but there are {unary.sum()} pairs.")
     return Moments(
-        offsets=tuple((step,) for step in range(1, int(variables))),
+        offsets=tuple((step,) for step in range(1, variables)),
         unary=unary,
         pairs=pairs,
         separator=None if vocabulary is None else vocabulary.separator,
@@ -179,54 +170,43 @@ def write_mrflm_vocabulary(moments: Moments, path: PathLike) -> None:
 def read_mrflm_vocabulary(path: PathLike) -> Vocabulary:
     """The words of MRF-LM's vocabulary file (`id word count` a line), in the order of their ids."""
     words: list[str] = []
-    for line, text in read_lines(path):
-        fields = split_tokens(text)
-        if len(fields) != 3 or fields[0] != str(len(words)):
-            raise DataError(
-                f"expected '{len(words)} word count', found {text[:80]!r}.", path=path, line=line
-            )
-        words.append(fields[1])
-    try:
+    with Lines(path) as lines:
+        for text in lines:
+            fields = split_tokens(text)
+            if len(fields) != 3 or fields[0] != str(len(words)):
+                raise DataError(f"expected '{len(words)} word count', found {text[:80]!r}.")
+            words.append(fields[1])
+    with located(path):
         return Vocabulary(tuple(words))
-    except DataError as error:
-        raise DataError(error.problem, path=path) from error
 
 
-def _read_pairs(
-    numbers: Counts, start: int, offsets: int, states: int, path: PathLike
-) -> tuple[PairCounts, ...]:
-    pairs = []
-    for _ in range(offsets):
-        rows = int(_take(numbers, start, 1, path)[0])
-        table = _take(numbers, start + 1, 3 * rows, path).reshape(rows, 3)
-        start += 1 + 3 * rows
-        if (table < 0).any() or (table[:, :2] >= states).any():
-            raise DataError(f"a pair has a state outside 0..{states - 1}.", path=path)
-        codes, count = sum_by_key(table[:, 0] * states + table[:, 1], table[:, 2])
-        pairs.append(PairCounts.from_codes(codes, count, states))
-    if start != len(numbers):
-        raise DataError(f"{len(numbers) - start} numbers too many at the end.", path=path)
-    return tuple(pairs)
+class _Numbers:
+    """The whole numbers of a file, taken from front to back."""
+
+    def __init__(self, content: bytes) -> None:
+        self.position = 0
+        fields = content.split()
+        try:
+            # An array of bytes has room for the longest in every place.
+            if max(map(len, fields), default=0) > LONGEST_NUMBER:
+                raise ValueError("one is too long")
+            self.values: Counts = np.array(fields, dtype=np.bytes_).astype(np.int64)
+        except (ValueError, OverflowError) as error:
+            problem = f"MRF-LM moments are whole numbers alone ({error}). Is this the moments file?"
+            raise DataError(problem) from error
+
+    def take(self, count: int) -> Counts:
+        start, self.position = self.position, self.position + count
+        if count < 0 or self.position > len(self.values):
+            announced = f"{self.position} numbers are announced"
+            raise DataError(f"{announced}, but there are {len(self.values)}. Is it complete?")
+        return self.values[start : self.position]
 
 
-def _numbers(path: PathLike) -> Counts:
-    fields = read_bytes(path).split()
-    try:
-        # An array of bytes has room for the longest in every place.
-        if max(map(len, fields), default=0) > LONGEST_NUMBER:
-            raise ValueError("one is too long")
-        return np.array(fields, dtype=np.bytes_).astype(np.int64)
-    except (ValueError, OverflowError) as error:
-        raise DataError(
-            f"MRF-LM moments are whole numbers alone ({error}). Is this the moments file?",
-            path=path,
-        ) from error
-
-
-def _take(numbers: Counts, start: int, many: int, path: PathLike) -> Counts:
-    if many < 0 or start + many > len(numbers):
-        raise DataError(
-            f"ends after {len(numbers)} numbers, {start + many} are announced. Is it complete?",
-            path=path,
-        )
-    return numbers[start : start + many]
+def _read_pairs(numbers: _Numbers, states: int) -> PairCounts:
+    rows = int(numbers.take(1)[0])
+    table = numbers.take(3 * rows).reshape(rows, 3)
+    if (table < 0).any() or (table[:, :2] >= states).any():
+        raise DataError(f"a pair has a state outside 0..{states - 1}.")
+    codes, count = sum_by_key(table[:, 0] * states + table[:, 1], table[:, 2])
+    return PairCounts.from_codes(codes, count, states)

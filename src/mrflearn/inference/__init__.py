@@ -1,63 +1,32 @@
 """Log Z, marginals, most probable assignments and samples, from potentials."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.inference.annealed import AnnealedEstimate, AnnealedImportance
-    from mrflearn.inference.automatic import Automatic
-    from mrflearn.inference.belief_propagation import BeliefPropagation
-    from mrflearn.inference.beliefs import (
-        Beliefs,
-        Decoding,
-        Inference,
-        Maximiser,
-        Sampler,
-        with_gradient,
-    )
-    from mrflearn.inference.chain import Chain
-    from mrflearn.inference.decoding import best_list
-    from mrflearn.inference.enumeration import Enumeration
-    from mrflearn.inference.junction_tree import JunctionTree
-    from mrflearn.inference.lifted import rings_of_torus
-    from mrflearn.inference.mean_field import MeanField
-    from mrflearn.inference.sampling import (
-        Draw,
-        Drawing,
-        Gibbs,
-        GibbsRun,
-        effective_draws,
-        split_r_hat,
-    )
-    from mrflearn.inference.tree_reweighted import TreeReweighted
-
-__all__ = [
-    "AnnealedEstimate",
-    "AnnealedImportance",
-    "Automatic",
-    "BeliefPropagation",
-    "Beliefs",
-    "Chain",
-    "Decoding",
-    "Draw",
-    "Drawing",
-    "Enumeration",
-    "Gibbs",
-    "GibbsRun",
-    "Inference",
-    "JunctionTree",
-    "Maximiser",
-    "MeanField",
-    "Sampler",
-    "TreeReweighted",
-    "best_list",
-    "effective_draws",
-    "rings_of_torus",
-    "split_r_hat",
-    "with_gradient",
-]
+    from mrflearn.inference.annealed import AnnealedEstimate as AnnealedEstimate
+    from mrflearn.inference.annealed import AnnealedImportance as AnnealedImportance
+    from mrflearn.inference.automatic import Automatic as Automatic
+    from mrflearn.inference.belief_propagation import BeliefPropagation as BeliefPropagation
+    from mrflearn.inference.beliefs import Beliefs as Beliefs
+    from mrflearn.inference.beliefs import Decoding as Decoding
+    from mrflearn.inference.beliefs import Inference as Inference
+    from mrflearn.inference.beliefs import Maximiser as Maximiser
+    from mrflearn.inference.beliefs import Sampler as Sampler
+    from mrflearn.inference.beliefs import with_gradient as with_gradient
+    from mrflearn.inference.chain import Chain as Chain
+    from mrflearn.inference.decoding import best_list as best_list
+    from mrflearn.inference.enumeration import Enumeration as Enumeration
+    from mrflearn.inference.junction_tree import JunctionTree as JunctionTree
+    from mrflearn.inference.lifted import rings_of_torus as rings_of_torus
+    from mrflearn.inference.mean_field import MeanField as MeanField
+    from mrflearn.inference.sampling import Draw as Draw
+    from mrflearn.inference.sampling import Drawing as Drawing
+    from mrflearn.inference.sampling import Gibbs as Gibbs
+    from mrflearn.inference.sampling import GibbsRun as GibbsRun
+    from mrflearn.inference.sampling import effective_draws as effective_draws
+    from mrflearn.inference.sampling import split_r_hat as split_r_hat
+    from mrflearn.inference.tree_reweighted import TreeReweighted as TreeReweighted
 
 __getattr__, __dir__ = lazy(__name__)

@@ -88,12 +88,9 @@ def read_alignment(
         for number, name, letters in _records(lines):
             sequence = letters.translate(INSERTS) if drop_inserts else letters
             if sequences and len(sequence) != len(sequences[0]):
-                hint = "If lower case marks insertions, try drop_inserts=True."
-                raise DataError(
-                    f"this sequence has {len(sequence)} columns, but the first has "
-                    f"{len(sequences[0])}: they are not aligned. {'' if drop_inserts else hint}",
-                    line=number,
-                )
+                seen = f"{len(sequence)} columns, but the first sequence has {len(sequences[0])}"
+                hint = "" if drop_inserts else " If lower case marks insertions: drop_inserts=True."
+                raise DataError(f"{seen}: they are not aligned.{hint}", line=number)
             names += [] if name is None else [name]
             sequences.append(sequence)
     with located(path):
@@ -189,10 +186,8 @@ def _blocks(filled: Iterator[str], lines: Lines) -> Iterator[Record]:
 def _letters(line: str) -> str:
     letters = "".join(line.split())
     if wrong := NO_LETTER.search(letters):
-        raise DataError(
-            f"{wrong[0]!r} stands for no residue. Is this an alignment (FASTA, a2m, a3m, "
-            "Stockholm, Clustal, or one sequence a line)?"
-        )
+        formats = "FASTA, a2m, a3m, Stockholm, Clustal, or one sequence a line"
+        raise DataError(f"{wrong[0]!r} stands for no residue. Is this an alignment ({formats})?")
     return letters
 
 
@@ -217,8 +212,8 @@ def _encode(sequences: list[str], molecule: Molecule) -> tuple[NDArray[np.int8],
         known = " ".join(ALPHABETS[molecule][1:])
         letters = "".join(sorted(set(content[strange].tobytes().decode())))
         raise DataError(
-            f"{unknown} letters ({letters}) are not of the {molecule} alphabet ({known}). "
-            f"Is this another molecule? There are {', '.join(ALPHABETS)}."
+            f"{unknown} letters ({letters}) are not of the {molecule} alphabet ({known}). Is this "
+            f"another molecule? There are {', '.join(ALPHABETS)}."
         )
     states[strange] = 0
     return states.astype(np.int8).reshape(len(sequences), -1), unknown

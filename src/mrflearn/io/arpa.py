@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import BinaryIO, TypeAlias
 
 import numpy as np
@@ -111,10 +112,7 @@ class _Lines:
             line = self.next()
         if line != wanted:
             seen = "the file ends" if line is None else f"stands {line[:40]!r}"
-            raise self.error(
-                f"{wanted.decode()} should come here, but {seen}. Is the file cut short, or a "
-                "count at its beginning wrong?"
-            )
+            raise self.error(f"{wanted.decode()} should come here, but {seen}. Is it cut short?")
 
     def error(self, problem: str, line: int | None = None) -> DataError:
         return DataError(problem, line=self.number if line is None else line)
@@ -130,10 +128,8 @@ def _read_counts(lines: _Lines) -> list[int]:
     while line := lines.next():
         found = COUNT.fullmatch(line)
         if found is None or int(found[1]) != len(counts) + 1 or len(counts) == MOST_ORDERS:
-            raise lines.error(
-                f"'ngram {len(counts) + 1}=COUNT' or a blank line should come here, not "
-                f"{line[:40]!r}."
-            )
+            wanted = f"'ngram {len(counts) + 1}=COUNT' or a blank line"
+            raise lines.error(f"{wanted} should come here, not {line[:40]!r}.")
         counts.append(int(found[2]))
     if not counts:
         raise lines.error("no order is announced after \\data\\.")
@@ -141,21 +137,19 @@ def _read_counts(lines: _Lines) -> list[int]:
 
 
 def _read_section(
-    lines: _Lines, order: int, count: int, words: _Numbers | None
-) -> tuple[ArpaSection, _Numbers]:
+    lines: _Lines, order: int, count: int, words: dict[bytes, int] | None
+) -> tuple[ArpaSection, dict[bytes, int]]:
     lines.expect(f"\\{order}-grams:".encode())
     start = lines.number + 1
     raw = lines.section()
     if len(raw) != count:
-        raise lines.error(
-            f"{count} {order}-grams are announced, but {len(raw)} stand here. Is the file cut "
-            "short?"
-        )
+        seen = f"{count} {order}-grams are announced, but {len(raw)} stand here"
+        raise lines.error(f"{seen}. Is the file cut short?")
     table = _columns(lines, raw, order, start)
     known = _number_words(lines, table[1], start) if words is None else words
     grams = np.empty((count, order), np.int64)
     for k in range(order):
-        grams[:, k] = np.fromiter(map(known.__getitem__, table[k + 1]), np.int64, count=count)
+        grams[:, k] = np.fromiter(map(known.get, table[k + 1], repeat(-1)), np.int64, count=count)
     missing = np.argwhere(grams < 0)
     if len(missing):
         at, k = missing[0].tolist()
@@ -173,11 +167,9 @@ def _columns(lines: _Lines, raw: list[bytes], order: int, start: int) -> list[li
     cells = np.fromiter((len(line.split()) for line in raw), np.int64, count=len(raw))
     wrong = np.flatnonzero((cells != order + 1) & (cells != order + 2))
     if len(wrong):
-        raise lines.error(
-            f"a logarithm, {order} words and perhaps a back-off should stand here, not "
-            f"{cells[wrong[0]]} fields.",
-            start + int(wrong[0]),
-        )
+        wanted = f"a logarithm, {order} words and perhaps a back-off"
+        at = int(wrong[0])
+        raise lines.error(f"{wanted} should stand here, not {cells[at]} fields.", start + at)
     for at in np.flatnonzero(cells == order + 1).tolist():
         raw[at] += b" 0"
     # One long list rather than one a line: millions of small lists would keep the garbage
@@ -186,15 +178,8 @@ def _columns(lines: _Lines, raw: list[bytes], order: int, start: int) -> list[li
     return [flat[k :: order + 2] for k in range(order + 2)]
 
 
-class _Numbers(dict[bytes, int]):
-    """The number of each word, and -1 for any other."""
-
-    def __missing__(self, word: bytes) -> int:
-        return -1
-
-
-def _number_words(lines: _Lines, words: Sequence[bytes], start: int) -> _Numbers:
-    numbers = _Numbers()
+def _number_words(lines: _Lines, words: Sequence[bytes], start: int) -> dict[bytes, int]:
+    numbers: dict[bytes, int] = {}
     for at, word in enumerate(words):
         try:
             text = word.decode()
@@ -216,7 +201,5 @@ def _figures(lines: _Lines, cells: Sequence[bytes], start: int) -> Figures:
         figures = values.astype(np.float32)
     if not np.isfinite(figures).all():
         at = int((~np.isfinite(figures)).argmax())
-        raise lines.error(
-            f"{cells[at][:40]!r} is not a number, or not a finite number.", start + at
-        )
+        raise lines.error(f"{cells[at][:40]!r} is not a number, or not finite.", start + at)
     return figures

@@ -1,6 +1,6 @@
 """Text: sentences and documents from files, vocabularies, words as numbers.
 
-Words and lines are those of `data/text`: ASCII white space separates words, newlines end sentences.
+ASCII white space separates words, newlines end sentences.
 
 A file without blank lines is one document; a folder stands for all files in it, by name.
 """
@@ -15,9 +15,9 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, TypeVar, final
+from typing import Any, BinaryIO, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,10 +104,8 @@ def _cut_between_words(stream: BinaryIO, size: int) -> Iterator[bytes]:
             yield block[:cut]
             rest = block[cut:]
         elif len(block) >= 2 * size:
-            raise DataError(
-                f"{len(block):,} bytes without a space or a newline. Is this a text file, with its "
-                "words set apart by white space?"
-            )
+            problem = f"{len(block):,} bytes without a space or a newline. Is this a text file?"
+            raise DataError(problem)
         else:
             rest = block
     yield rest + b"\n"
@@ -147,8 +145,7 @@ def hold_documents(documents: Documents) -> list[Document]:
         if not (_is_list(document) and all(map(_is_list, document))):
             raise DataError(
                 f"document {number} is not a list of sentences, each a list of words. Split its "
-                "text first, or give the path of a file with one sentence a line and a blank line "
-                "between documents. For a single document give [document]."
+                "text first, or give the path of a file. For a single document give [document]."
             )
     return held
 
@@ -185,7 +182,6 @@ def _files(path: PathLike) -> list[PathLike]:
 SEPARATOR = "<S>"
 UNKNOWN = "<unk>"
 LINE_END_ID = -1
-Word = TypeVar("Word", str, bytes)
 
 
 @final
@@ -205,9 +201,7 @@ class Vocabulary:
             raise DataError(f"a vocabulary lists each word once, but {word!r} comes {times} times.")
         for special in (SEPARATOR, UNKNOWN):
             if special not in counts:
-                raise DataError(
-                    f"a vocabulary needs the entry {special}; `Vocabulary.from_counts` adds it."
-                )
+                raise DataError(f"a vocabulary needs {special}; `Vocabulary.from_counts` adds it.")
 
     @classmethod
     def from_counts(
@@ -219,10 +213,8 @@ class Vocabulary:
         equal count stand in the order of their code points.
         """
         if size is not None and size < 3:
-            raise DataError(
-                f"a vocabulary of {size} has no room for a word beside {SEPARATOR} and {UNKNOWN}; "
-                "ask for 3 or more."
-            )
+            problem = f"a vocabulary of {size} has no room beside {SEPARATOR} and {UNKNOWN}"
+            raise DataError(f"{problem}; ask for 3 or more.")
         seen = {word for word, count in counts.items() if count >= min_count}
         ranked = sorted(seen - {SEPARATOR, UNKNOWN}, key=lambda word: (-counts[word], word))
         return cls((SEPARATOR, UNKNOWN, *ranked)[:size])
@@ -257,38 +249,24 @@ class Vocabulary:
 
     def encode(self, words: Iterable[str]) -> NDArray[np.int32]:
         """The id of each word, `<unk>`'s where the vocabulary lacks it."""
-        return np.fromiter(map(self._ids.__getitem__, words), np.int32)
+        return np.fromiter(map(self._ids.get, words, repeat(self.unknown)), np.int32)
 
     def encode_block(self, block: bytes) -> NDArray[np.int32]:
         """The id of each word of a block of UTF-8 text, and `LINE_END_ID` where a line ends."""
-        words = words_of(block)
-        return np.fromiter(map(self._byte_ids.__getitem__, words), np.int32, count=len(words))
+        ids = map(self._byte_ids.get, words_of(block), repeat(self.unknown))
+        return np.fromiter(ids, np.int32)
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The word of each id."""
         return [self.words[index] for index in ids]
 
     @cached_property
-    def _ids(self) -> _Ids[str]:
-        pairs = ((word, index) for index, word in enumerate(self.words) if word != SEPARATOR)
-        return _Ids(self.unknown, pairs)
+    def _ids(self) -> dict[str, int]:
+        return {word: index for index, word in enumerate(self.words) if word != SEPARATOR}
 
     @cached_property
-    def _byte_ids(self) -> _Ids[bytes]:
-        pairs = [(word.encode("utf-8"), index) for word, index in self._ids.items()]
-        return _Ids(self.unknown, [*pairs, (LINE_END, LINE_END_ID)])
-
-
-class _Ids(dict[Word, int]):
-    """A dictionary that answers the id of the unknown word for any other."""
-
-    def __init__(self, unknown: int, pairs: Iterable[tuple[Word, int]]) -> None:
-        super().__init__()
-        self.update(pairs)
-        self.unknown = unknown
-
-    def __missing__(self, word: Word) -> int:
-        return self.unknown
+    def _byte_ids(self) -> dict[bytes, int]:
+        return {word.encode(): index for word, index in self._ids.items()} | {LINE_END: LINE_END_ID}
 
 
 def count_words(*paths: PathLike) -> Counter[str]:
@@ -309,21 +287,18 @@ Held: TypeAlias = PathLike | list[Sequence[str]]
 def hold(text: Text) -> Held:
     """The corpus in a form that can be read twice: its path, or a list of its sentences."""
     if isinstance(text, (str, os.PathLike)):
-        # Standard input flows by once only.
         if "\n" in str(text):
             raise DataError(
-                "a text is given by its path or as a list of sentences, each a list of words; this "
-                f"is the text itself, {str(text)[:40]!r} ... Try "
-                "[line.split() for line in text.splitlines()]."
+                "give the path of a text, or a list of lists of words; this is the text itself, "
+                f"{str(text)[:40]!r}. Try [line.split() for line in text.splitlines()]."
             )
+        # Standard input flows by once only.
         return list(read_sentences("-")) if str(text) == "-" else text
     sentences = list(text)
     for number, sentence in enumerate(sentences, start=1):
         if isinstance(sentence, (str, bytes)):
-            raise DataError(
-                f"sentence {number} is one string, {sentence[:40]!r}, not a list of words. Split "
-                "it first (`line.split()`), or give the path of a text file."
-            )
+            problem = f"sentence {number} is one string, {sentence[:40]!r}, not a list of words"
+            raise DataError(f"{problem}. Split it first, or give the path of a text file.")
     return sentences
 
 

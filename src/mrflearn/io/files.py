@@ -41,11 +41,13 @@ class _Source(io.RawIOBase):
     """The bytes of a stream, counted, whose failures are data errors.
 
     Only its own reads are translated: an error in the caller's block stays what it is.  Closing it
-    leaves the stream below open, for that may be standard input.
+    leaves the stream below open, for that may be standard input.  The content of a gzip file,
+    `zipped`, may not grow out of all proportion to the file.
     """
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, zipped: _Source | None = None) -> None:
+        self._stream, self._zipped = stream, zipped or self
+        self._ratio = limit("MRFLEARN_MAX_GZIP_RATIO")
         self.seen = 0
 
     def readable(self) -> bool:
@@ -62,26 +64,12 @@ class _Source(io.RawIOBase):
             raise DataError(f"cannot be read: {error}.") from error
         buffer[: len(data)] = data
         self.seen += len(data)
-        return len(data)
-
-
-class _Unzipped(_Source):
-    """The content of a gzip file, which may not grow out of all proportion to the file."""
-
-    def __init__(self, stream: gzip.GzipFile, zipped: _Source) -> None:
-        super().__init__(stream)
-        self._zipped = zipped
-        self._ratio = limit("MRFLEARN_MAX_GZIP_RATIO")
-
-    def readinto(self, buffer: Any) -> int:
-        count = super().readinto(buffer)
         if self.seen > max(GZIP_FLOOR, self._ratio * self._zipped.seen):
             raise DataError(
-                f"{self._zipped.seen:,} bytes of gzip have become {self.seen:,} bytes, more than "
-                f"{self._ratio} times as many. If this is no attack, unzip the file first, or set "
-                "MRFLEARN_MAX_GZIP_RATIO to a larger number."
+                f"the content is more than {self._ratio} times as large as the gzip file. If this "
+                "is no attack, unzip it first, or set MRFLEARN_MAX_GZIP_RATIO to a larger number."
             )
-        return count
+        return len(data)
 
 
 def limit(name: str) -> int:
@@ -120,7 +108,7 @@ def open_binary(path: PathLike) -> Iterator[BinaryIO]:
         stream: io.BufferedReader[_Source] = io.BufferedReader(counted, BUFFER_BYTES)
         if stream.peek(2)[:2] == GZIP_MAGIC:
             unzipped = opened.enter_context(gzip.GzipFile(fileobj=stream))
-            stream = io.BufferedReader(_Unzipped(unzipped, counted), BUFFER_BYTES)
+            stream = io.BufferedReader(_Source(unzipped, counted), BUFFER_BYTES)
         yield stream
 
 
@@ -133,8 +121,8 @@ def read_bytes(path: PathLike) -> bytes:
             size += len(piece)
             if size > most:
                 raise DataError(
-                    f"holds more than {most:,} bytes, which would all be kept in memory. "
-                    "Set MRFLEARN_MAX_FILE to a larger number if there is memory for it."
+                    f"holds more than {most:,} bytes. If memory can hold them, set "
+                    "MRFLEARN_MAX_FILE to a larger number."
                 )
     return b"".join(pieces)
 
@@ -150,11 +138,8 @@ def binary_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _too_long(most: int, line: int) -> DataError:
-    return DataError(
-        f"this line has more than {most:,} bytes. Is this a text file? Set MRFLEARN_MAX_LINE to a "
-        "larger number if it is.",
-        line=line,
-    )
+    problem = f"more than {most:,} bytes. If this is a text file, set a larger MRFLEARN_MAX_LINE."
+    return DataError(problem, line=line)
 
 
 def read_lines(path: PathLike) -> Generator[tuple[int, str]]:
@@ -237,11 +222,8 @@ def read_whole(path: PathLike) -> str:
 
 def not_text(error: UnicodeDecodeError, line: int) -> DataError:
     """The error for a line that is not in UTF-8."""
-    return DataError(
-        f"byte 0x{error.object[error.start]:02x} in this line is not UTF-8 text. Is this a text "
-        "file? If it is in another encoding, convert it first (iconv -t utf-8).",
-        line=line,
-    )
+    wrong = f"byte 0x{error.object[error.start]:02x} in this line is not UTF-8 text"
+    return DataError(f"{wrong}. Is it another encoding? Convert it: iconv -t utf-8.", line=line)
 
 
 @contextmanager
@@ -260,31 +242,27 @@ def write_binary(path: PathLike) -> Iterator[BinaryIO]:
                     zipped = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
                     raw = opened.enter_context(zipped)  # type: ignore[assignment]
                 yield raw
-        except OSError as error:  # the disk is full, or the pipe's reader has left
-            raise DataError(f"cannot be written: {error}.") from error
+        except OSError as error:  # no such place, a full disk, or the pipe's reader has left
+            raise DataError(f"cannot be written: {error.strerror or error}.") from error
 
 
 def _destination(path: PathLike) -> AbstractContextManager[BinaryIO]:
+    target = Path(path)
     if str(path) == "-":
         return nullcontext(sys.stdout.buffer)
-    target = Path(path)
-    if target.is_dir():
-        raise DataError("cannot be written: it is a folder.")
-    try:
-        if target.exists() and not target.is_file():
-            # A new file under the name would replace the pipe, or /dev/null, for everybody.
-            return target.open("wb")
-        target = Path(os.path.realpath(target))
-        remove_drafts(target)
-        temporary, handle = new_draft(target)
-    except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
-        raise DataError(f"cannot be written: {getattr(error, 'strerror', error)}.") from error
-    return _replacing(target, handle, temporary)
+    if target.is_dir() or "\0" in str(path):
+        raise DataError("cannot be written: it is a folder, or has a NUL character in its name.")
+    if target.exists() and not target.is_file():
+        # A new file under the name would replace the pipe, or /dev/null, for everybody.
+        return target.open("wb")
+    return _replacing(Path(os.path.realpath(target)))
 
 
 @contextmanager
-def _replacing(target: Path, handle: int, temporary: Path) -> Iterator[BinaryIO]:
-    """The new file, which takes the target's name if the block ends well and else is gone."""
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """A new file, which takes the target's name if the block ends well and else is gone."""
+    remove_drafts(target)
+    temporary, handle = new_draft(target)
     try:
         with os.fdopen(handle, "wb") as raw:
             yield raw
@@ -390,6 +368,5 @@ def write_text(path: PathLike) -> Iterator[TextIO]:
                 finally:
                     wrapper.detach()  # flushes, and leaves the file to its owner
         except UnicodeEncodeError as error:
-            raise DataError(
-                f"cannot be written: {error}. Was some text read with errors='surrogateescape'?"
-            ) from error
+            problem = f"cannot be written: {error}. Was text read with errors='surrogateescape'?"
+            raise DataError(problem) from error

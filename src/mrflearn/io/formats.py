@@ -53,8 +53,8 @@ class ColumnSentence:
         lengths = {len(column) for column in self.columns}
         if len(self.names) != len(self.columns) or len(lengths) != 1 or 0 in lengths:
             raise DataError(
-                f"a sentence needs one column for each of {', '.join(self.names)}, all of one "
-                f"length; got {len(self.columns)} of lengths {sorted(lengths)}."
+                f"a sentence needs columns for {', '.join(self.names)}, all of one length; "
+                f"got {len(self.columns)} of lengths {sorted(lengths)}."
             )
 
     def __len__(self) -> int:
@@ -105,8 +105,7 @@ def parse_columns(
             if len(cells) != len(names):
                 raise DataError(
                     f"{len(cells)} cells where the columns {', '.join(names)} want {len(names)}"
-                    f"{note}: {cells[:8]!r}. Is the line cut off, or do these names (columns) not "
-                    "fit the file?"
+                    f"{note}: {cells[:8]!r}. Is the line cut off? Or name other columns."
                 )
             rows.append(cells)
 
@@ -120,10 +119,8 @@ def write_columns(
     with write_text(path) as stream:
         for sentence in sentences:
             if sentence.document < document:
-                raise DataError(
-                    f"a sentence of document {sentence.document} comes after one of document "
-                    f"{document}; marks can only count upwards. Sort the sentences."
-                )
+                seen = f"of document {sentence.document} comes after one of document {document}"
+                raise DataError(f"a sentence {seen}. Sort the sentences.")
             # As CoNLL-2003 fills the other columns of a mark.
             filling = ["-X-", *["O"] * len(sentence.names)][: len(sentence.names) - 1]
             mark = separator.join([DOCUMENT_MARK, *filling])
@@ -131,15 +128,11 @@ def write_columns(
             document = sentence.document
             for row in sentence.rows:
                 line = separator.join(row)
-                if (
-                    split(line) != list(row)
-                    or "\n" in line
-                    or "\r" in line
-                    or row[0] == DOCUMENT_MARK
-                ):
+                broken = "\n" in line or "\r" in line or row[0] == DOCUMENT_MARK
+                if broken or split(line) != list(row):
                     raise DataError(
-                        f"a row cannot be written with this separator, or would be taken for a "
-                        f"document mark: {row!r}. Try separator='\\t' if cells have spaces inside."
+                        f"{row!r} cannot be written with this separator, or would be a document "
+                        "mark. Try separator='\\t' if cells have spaces inside."
                     )
                 stream.write(line + "\n")
             stream.write("\n")
@@ -229,9 +222,7 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
             words, _, tags = zip(*parts, strict=True)
             if "" in words or "" in tags:
                 bad = next(word + slash + tag for word, slash, tag in parts if not (word and tag))
-                raise DataError(
-                    f"'{bad}' is no word/tag token. Is this a file of columns, not of tagged text?"
-                )
+                raise DataError(f"'{bad}' is no word/tag token. Is this a file of columns?")
             yield TaggedSentence(words, tags, document, genre)
 
 
@@ -250,8 +241,8 @@ def write_tagged(path: PathLike, sentences: Iterable[TaggedSentence]) -> None:
             odd = "" in sentence.words or any(not tag or "/" in tag for tag in sentence.tags)
             if odd or not tokens or split_tokens(line) != tokens:
                 raise DataError(
-                    "a sentence is empty, or has an empty word or tag, white space in one, or `/` "
-                    f"in a tag, which this format cannot hold: {line[:80]!r}."
+                    f"{line[:80]!r} cannot be written: it is empty, or has an empty word or tag, "
+                    "white space in one, or `/` in a tag."
                 )
             stream.write(line + "\n")
 
@@ -259,9 +250,7 @@ def write_tagged(path: PathLike, sentences: Iterable[TaggedSentence]) -> None:
 def _document(line: str) -> tuple[str, str]:
     cells = line.split("\t")
     if len(cells) != 3 or not (cells[1] and cells[2]) or "\n" in line or "\r" in line:
-        raise DataError(
-            f"a document mark is #DOC, a tab, the document, a tab, its genre; this is {line!r}."
-        )
+        raise DataError(f"a document mark is #DOC, document and genre with tabs, not {line!r}.")
     return cells[1], cells[2]
 
 
@@ -284,21 +273,17 @@ class Format:
 
 
 def _of_conllu(sentences: Iterable[ConlluSentence]) -> Iterator[ColumnSentence]:
-    for sentence in sentences:
-        columns = (sentence.forms, sentence.upos, sentence.xpos)
-        yield ColumnSentence(("word", "upos", "xpos"), columns)
+    for own in sentences:
+        yield ColumnSentence(("word", "upos", "xpos"), (own.forms, own.upos, own.xpos))
 
 
-def _of_tagged(sentences: Iterable[TaggedSentence]) -> Iterator[ColumnSentence]:
-    for sentence in sentences:
-        yield ColumnSentence(("word", "tag"), (sentence.words, sentence.tags))
+def _of_tagged(sentences: Iterable[TaggedSentence | Tree]) -> Iterator[ColumnSentence]:
+    for own in sentences:
+        yield ColumnSentence(("word", "tag"), (own.words, own.tags))
 
 
 def _of_trees(trees: Iterable[Tree]) -> Iterator[ColumnSentence]:
-    for tree in trees:
-        bare = remove_traces(tree)
-        if bare is not None:
-            yield ColumnSentence(("word", "tag"), (bare.words, bare.tags))
+    return _of_tagged(filter(None, map(remove_traces, trees)))
 
 
 def _of_seminar(seminar: Seminar) -> Iterator[ColumnSentence]:
@@ -313,12 +298,9 @@ def _to_text(sentences: Iterable[ColumnSentence]) -> Iterator[Sequence[str]]:
 def _to_tagged(sentences: Iterable[ColumnSentence]) -> Iterator[TaggedSentence]:
     for sentence in sentences:
         if len(sentence.names) != 2:
-            raise DataError(
-                f"tagged text holds a word and one tag; there are the columns "
-                f"{', '.join(sentence.names)}. Choose two: keep=..."
-            )
-        words, tags = sentence.columns
-        yield TaggedSentence(words, tags)
+            names = ", ".join(sentence.names)
+            raise DataError(f"tagged text has two columns; there are {names}. Choose: keep=...")
+        yield TaggedSentence(*sentence.columns)
 
 
 def _samples(name: Literal["csv", "npy", "digits"], suffix: str) -> Format:
@@ -364,9 +346,8 @@ def guess_format(path: PathLike) -> str:
     for name, known in FORMATS.items():
         if suffix in known.suffixes:
             return name
-    raise DataError(
-        f"the ending '{suffix}' stands for no format. Name one: {', '.join(FORMATS)}.", path=path
-    )
+    problem = f"the ending '{suffix}' stands for no format. Name one: {', '.join(FORMATS)}."
+    raise DataError(problem, path=path)
 
 
 def sentence_format(path: PathLike, otherwise: str) -> str:
@@ -389,11 +370,9 @@ def as_columns(
         return read_shaped(path, shapes)
     known = FORMATS.get(kind)
     if known is None or known.to_columns is None:
-        names = [name for name, own in FORMATS.items() if own.to_columns]
-        raise DataError(
-            f"'{kind}' has no labels for words; there are {', '.join(names)}. Name one: format=...",
-            path=path,
-        )
+        names = ", ".join(name for name, own in FORMATS.items() if own.to_columns)
+        problem = f"'{kind}' has no labels for words; there are {names}. Name one: format=..."
+        raise DataError(problem, path=path)
     return known.to_columns(known.read(path))
 
 
@@ -432,11 +411,8 @@ def convert_file(
             if _same_record(first, own) or (first.to_columns and own.from_columns)
         ]
         only = "" if unchanged else ", and keep=... and scheme=... are for sentences"
-        raise DataError(
-            f"'{reads}' cannot become '{writes}' so: it can become {', '.join(reachable)}{only}. "
-            "If the file is in another format, name it: source_format=...",
-            path=source,
-        )
+        problem = f"'{reads}' can become {', '.join(reachable)}{only}; it cannot become '{writes}'"
+        raise DataError(f"{problem} so. Is it another format? source_format=...", path=source)
     return reads, writes
 
 

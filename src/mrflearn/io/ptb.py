@@ -35,10 +35,8 @@ def held_trees(given: Iterable[Tree | str]) -> Iterator[Tree]:
             with located(f"tree {number}"):
                 yield from _trees(enumerate(tree.splitlines(), start=1))
         else:
-            raise DataError(
-                f"tree {number} is a {type(tree).__name__}; give a text in brackets, such as "
-                "'(S (NP (DT the)) ...)'. NLTK's trees become one by str(tree)."
-            )
+            remedy = "give a text in brackets, '(S (NP (DT the)) ...)': str() of NLTK's trees"
+            raise DataError(f"tree {number} is a {type(tree).__name__}; {remedy}.")
 
 
 def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:
@@ -55,11 +53,8 @@ def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:
                 part: Any = Tree(tag, (), word)
             elif not stack:
                 what = "a closing bracket too many" if piece == ")" else f"'{piece}' outside a tree"
-                raise DataError(
-                    f"{what}: brackets are not in balance. "
-                    "A treebank has lines such as (S (NP (DT the) (NN cat)) (VP (VBZ sits))).",
-                    line=number,
-                )
+                example = "(S (NP (DT the) (NN cat)) (VP (VBZ sits)))"
+                raise DataError(f"{what}. Trees are balanced brackets: {example}.", line=number)
             elif piece == ")":
                 part = _closed(stack.pop()[1], number)
             else:
@@ -71,11 +66,8 @@ def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:
                 yield _unwrapped(part)
     if stack:
         hint = f" Another tree seems to begin in line {restart}." if restart else ""
-        raise DataError(
-            f"the tree that begins here never ends: {len(stack)} brackets are open at the end of "
-            f"the file. Is a closing bracket missing, or the file cut short?{hint}",
-            line=stack[0][0],
-        )
+        problem = f"the tree that begins here never ends: {len(stack)} brackets stay open."
+        raise DataError(f"{problem} Is the file cut short?{hint}", line=stack[0][0])
 
 
 def write_trees(path: PathLike, trees: Iterable[Tree]) -> None:
@@ -84,10 +76,8 @@ def write_trees(path: PathLike, trees: Iterable[Tree]) -> None:
         for tree in trees:
             for node in tree.nodes():
                 if not _can_be_written(node):
-                    raise DataError(
-                        f"node {node.label!r} with word {node.word!r}: neither can have white "
-                        "space or brackets in it; the Penn Treebank writes ( as -LRB-."
-                    )
+                    problem = f"node {node.label!r} or its word {node.word!r} has white space or"
+                    raise DataError(f"{problem} brackets in it; the Treebank writes ( as -LRB-.")
             stream.write(f"{tree}\n")
 
 
@@ -101,11 +91,8 @@ def _closed(parts: list[Any], line: int) -> Tree:
         return Tree(label, (), words[0])
     if not parts:
         raise DataError(f"the bracket '{label}' closed here has no word in it.", line=line)
-    raise DataError(
-        f"'{words[-1]}' stands beside a constituent or another word; a word has a bracket of its "
-        "own, with its tag: (NN dog).",
-        line=line,
-    )
+    problem = f"'{words[-1]}' stands beside a constituent or another word"
+    raise DataError(f"{problem}; a word has a bracket of its own: (NN dog).", line=line)
 
 
 def _unwrapped(tree: Tree) -> Tree:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import sys
 import warnings
 from collections import Counter
@@ -65,20 +64,17 @@ class SampleTable:
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
-            raise DataError(
-                f"a sample table is a matrix of whole numbers (samples x variables), not "
-                f"{self.values.dtype} of shape {self.values.shape}."
-            )
-        _check_range(self.values)
-        largest = int(self.values.max(initial=0))
-        narrow = next(
-            kind for kind in (np.int8, np.int16, np.int32) if largest <= np.iinfo(kind).max
-        )
+            raise DataError(_not_a_table(self.values))
+        least, largest = int(self.values.min(initial=0)), int(self.values.max(initial=0))
+        if least < MISSING or largest > LARGEST_STATE:
+            wrong = least if least < MISSING else largest
+            problem = f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
+            raise DataError(problem)
+        narrow = np.min_scalar_type(-1 - largest)
         object.__setattr__(self, "values", self.values.astype(narrow, copy=False))
-        if self.names is not None and len(self.names) != self.values.shape[1]:
-            raise DataError(
-                f"{len(self.names)} names for a sample table of {self.values.shape[1]} columns."
-            )
+        width = self.values.shape[1]
+        if self.names is not None and len(self.names) != width:
+            raise DataError(f"{len(self.names)} names for a sample table of {width} columns.")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -97,12 +93,12 @@ class SampleTable:
         return spins if known.all() else np.where(known, spins, np.nan)
 
 
-def _check_range(values: NDArray[np.integer[Any]]) -> None:
-    if values.size and (values.min() < MISSING or values.max() > LARGEST_STATE):
-        wrong = values.min() if values.min() < MISSING else values.max()
-        raise DataError(
-            f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
-        )
+def _not_a_table(values: NDArray[Any]) -> str:
+    remedy = "astype(int)" if values.ndim == 2 else "reshape(len(values), -1)"
+    return (
+        "a sample table is a matrix of whole numbers (samples x variables), not "
+        f"{values.dtype} of shape {values.shape}. Try values.{remedy}."
+    )
 
 
 def read_samples(
@@ -115,7 +111,7 @@ def read_samples(
     `auto` goes by the file's name (.csv, .npy) and else by its first line.  Columns that are not
     picked may hold anything.
     """
-    chosen = _by_name(path) if format == "auto" else format
+    chosen = _by_name(path, format)
     rows = sys.maxsize if chosen == "npy" else CHUNK_ROWS  # an array is in memory already
     chunks = list(read_sample_chunks(path, rows, format=chosen, columns=columns))
     if len(chunks) == 1:
@@ -136,13 +132,13 @@ def read_sample_chunks(
     """
     if rows < 1:
         raise DataError(f"a chunk of {rows} rows is none; ask for at least 1.")
-    chosen = _by_name(path) if format == "auto" else format
+    chosen = _by_name(path, format)
     if chosen == "npy":
         with located(path):
-            values, spins = _read_array(io.BytesIO(read_bytes(path)))
+            values, spins = _read_array(read_bytes(path))
             picked = _choose(columns, None, values.shape[1])
-        for start in range(0, max(len(values), 1), rows):
-            yield SampleTable(None, values[start : start + rows][:, picked], spins)
+            for start in range(0, max(len(values), 1), rows):
+                yield SampleTable(None, values[start : start + rows][:, picked], spins)
     elif chosen == "parquet":
         with located(path):
             yield from _parquet_chunks(path, rows, columns)
@@ -157,7 +153,7 @@ def write_samples(
     format: Format = "auto",  # noqa: A002
 ) -> None:
     """Writes a table; `auto` goes by the name: .csv, .npy, else text.  Names go to csv and text."""
-    chosen = _by_name(path) if format == "auto" else format
+    chosen = _by_name(path, format)
     if chosen == "npy":
         with write_binary(path) as stream:
             np.lib.format.write_array(stream, _for_array(table), allow_pickle=False)
@@ -167,10 +163,12 @@ def write_samples(
     elif chosen == "parquet":
         raise DataError("parquet files are read, not written; try .csv or .npy.", path=path)
     else:
-        _write_cells(path, table, "," if chosen == "csv" else " ")
+        _write_cells(path, table, chosen)
 
 
-def _by_name(path: PathLike) -> Format:
+def _by_name(path: PathLike, given: Format) -> Format:
+    if given != "auto":
+        return given
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix == ".npz":
         raise DataError("an npz file holds several arrays. Save one of them by np.save.", path=path)
@@ -218,8 +216,7 @@ class _Signs:
         if self.down and self.states:
             row = int((down if down.any() else other).any(axis=1).argmax())
             raise DataError(
-                "-1 stands beside other states than 1. Spins are -1 and 1 alone; a value that is "
-                "not known is written NA (null in parquet).",
+                "-1 stands beside other states than 1. Spins are -1 and 1 alone; NA is missing.",
                 line=None if lines is None else lines[row],
             )
         values[down] = 0
@@ -246,9 +243,7 @@ def _text_chunks(
         while chunk := list(islice(digits, rows)):
             yield SampleTable(None, _digit_states(chunk, width)[:, picked])
         return
-    # Some countries' programs write semicolons in csv files.
-    border = ";" if ";" in first and "," not in first else ","
-    separator = border if chosen == "csv" else None
+    separator = _separator(first, chosen)
     cells = _cells(first, separator)
     picked = _choose(columns, cells, len(cells))
     names = _names([cells[i] for i in picked], columns)
@@ -262,6 +257,13 @@ def _text_chunks(
         table = list(islice(numbered, rows))
         if not table:
             return
+
+
+def _separator(line: str, chosen: Format) -> str | None:
+    if chosen == "text":
+        return None
+    # Some countries' programs write semicolons in csv files.
+    return ";" if ";" in line and "," not in line else ","
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
@@ -280,8 +282,8 @@ def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | N
     if not any(isinstance(column, str) for column in columns or ()):
         if words and len(words) < len(said):
             raise DataError(
-                f"the first line mixes numbers with {words[0][:40]!r}: it is neither a header nor "
-                "a row of states. Pick columns if this one is not a variable."
+                f"the first line mixes numbers with {words[0][:40]!r}, as neither a header nor "
+                "states do. Pick columns."
             )
         if not words:
             return None
@@ -303,11 +305,8 @@ def _is_number(text: str) -> bool:
 def _states(chunk: Sequence[tuple[int, list[str]]], width: int, picked: list[int]) -> States:
     for number, row in chunk:
         if len(row) != width:
-            raise DataError(
-                f"{len(row)} cells, but the first line has {width}. Is the line cut off? "
-                "A value that is not known is written NA.",
-                line=number,
-            )
+            problem = f"{len(row)} cells, but the first line has {width}. Missing values are NA."
+            raise DataError(problem, line=number)
     rows: Iterable[Sequence[str]] = (row for _, row in chunk)
     if picked != list(range(width)):
         rows = [[row[i] for i in picked] for row in rows]
@@ -317,9 +316,8 @@ def _states(chunk: Sequence[tuple[int, list[str]]], width: int, picked: list[int
     if None in states.values():
         wrong = next(i for i, cell in enumerate(cells) if states[cell] is None)
         raise DataError(
-            f"cannot read {cells[wrong][:40]!r} as a state: a whole number from 0 (or -1 and 1 all "
-            "through, for spins), NA or nothing. If this column is not a variable, pick the others "
-            "by columns=...",
+            f"{cells[wrong][:40]!r} is not a state: a whole number from 0 (spins: -1 and 1), NA or "
+            "nothing. If this column is not a variable, pick the others by columns=...",
             line=chunk[wrong // len(picked)][0],
         )
     flat = np.fromiter(map(states.__getitem__, cells), np.int64, len(cells))
@@ -339,15 +337,13 @@ def _state(text: str) -> int | None:
 
 def _digit_states(chunk: Sequence[tuple[int, str]], width: int) -> States:
     for number, line in chunk:
-        if len(line) != width:
-            problem = f"{len(line)} characters, but the first line has {width}."
-            raise DataError(problem, line=number)
-        if not (line.isascii() and line.isdigit()):
-            wrong = next(letter for letter in line if not (letter.isascii() and letter.isdigit()))
-            problem = (
-                f"{wrong!r} is not a digit. If cells are set apart, say format='csv' or 'text'."
+        if len(line) != width or not (line.isascii() and line.isdigit()):
+            wrong = sorted(set(line) - set("0123456789"))[:8]
+            raise DataError(
+                f"{len(line)} characters, no digits among them {wrong}; the first line has {width} "
+                "digits. If cells are set apart, say format='csv' or 'text'.",
+                line=number,
             )
-            raise DataError(problem, line=number)
     joined = "".join([line for _, line in chunk]).encode()
     return np.frombuffer(joined, np.uint8).reshape(-1, width) - ord("0")
 
@@ -355,83 +351,64 @@ def _digit_states(chunk: Sequence[tuple[int, str]], width: int) -> States:
 def _digits(table: SampleTable) -> bytes:
     values = table.values
     if table.spins or (values.size and not 0 <= values.min() <= values.max() <= 9):
-        raise DataError(
-            "digits can only hold states 0 to 9, nothing missing and no spins. Try csv."
-        )
+        raise DataError("digits hold states 0 to 9, nothing missing and no spins. Try csv.")
     lines = np.full((len(values), values.shape[1] + 1), ord("\n"), dtype=np.uint8)
     lines[:, :-1] = values + ord("0")
     return lines.tobytes()
 
 
-def _write_cells(path: PathLike, table: SampleTable, separator: str) -> None:
+def _write_cells(path: PathLike, table: SampleTable, chosen: Format) -> None:
+    separator = "," if chosen == "csv" else " "
     texts = {state: str(state) for state in np.unique(table.values).tolist()}
     texts |= {0: "-1"} if table.spins else {}
     texts[MISSING] = "NA"
     with write_text(path) as stream:
         if table.names is not None:
-            _check_header(table.names, separator)
-            if separator == ",":
-                csv.writer(stream, lineterminator="\n").writerow(table.names)
-            else:
-                stream.write(separator.join(table.names) + "\n")
+            stream.write(_header(table.names, chosen) + "\n")
         for row in table.values.tolist():
             stream.write(separator.join([texts[state] for state in row]) + "\n")
 
 
-def _check_header(names: Sequence[str], separator: str) -> None:
-    """Whether a header would be read back as these very names."""
-    problem = None
-    for name in names:
-        broken = name != name.strip() or "\n" in name or "\r" in name or name[:1] == "\ufeff"
-        if broken or (separator == " " and (not name or len(name.split()) > 1)):
-            problem = f"the column name {name!r} cannot be written in this format"
-    if len(set(names)) < len(names):
-        problem = "two columns have the same name"
-    elif names[:1] and names[0].startswith("#"):
-        problem = "a first column name with # would be read back as a remark"
-    elif len(names) == 1 and ";" in names[0]:
-        problem = "the semicolon in the column name would be read back as a border"
-    elif any(map(_is_number, names)) or all(name in MISSING_TEXTS for name in names):
-        problem = "column names that are numbers would be read back as a row"
-    if problem:
-        raise DataError(f"{problem}. Try other names: x1, x2, ...")
+def _header(names: tuple[str, ...], chosen: Format) -> str:
+    """A line that will be read back as these very names."""
+    line = " ".join(names)
+    if chosen == "csv":
+        with io.StringIO() as cells:
+            csv.writer(cells, lineterminator="").writerow(names)
+            line = cells.getvalue()
+    try:
+        reading = chosen if chosen == "csv" else _by_line(line)
+        same = _names(_cells(line, _separator(line, reading)), None) == names
+    except DataError:
+        same = False
+    if not same or "\n" in line or line.startswith(("#", "\ufeff")):
+        raise DataError(
+            f"the column names {line[:40]!r} would be read back as others, or as a row or a remark."
+            " Try x1, x2, ..."
+        )
+    return line
 
 
 # Arrays of numpy.
 
 
-def _read_array(content: io.BytesIO) -> tuple[States, bool]:
+def _read_array(content: bytes) -> tuple[States, bool]:
     """The states of an npy file, and whether they were spins."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            first = np.lib.format.read_magic(content) == (1, 0)
-            header = np.lib.format
-            read = header.read_array_header_1_0 if first else header.read_array_header_2_0
-            shape, fortran, dtype = read(content)  # nothing is allocated
-    except Exception as error:  # numpy's reader raises a dozen kinds on damaged headers
-        raise DataError(f"not a readable npy file: {error}.") from error
-    found = None
-    if len(shape) == 2 and min(shape) >= 0 and dtype.kind in "iubf":
-        if not math.prod(shape) and max(shape) > LARGEST_EMPTY:
-            raise DataError(f"an array of shape {shape} holds no sample at all.")
-        rest = content.read()
-        size = math.prod(shape) * dtype.itemsize
-        if len(rest) != size:
-            raise DataError(
-                f"an array of shape {shape} has {size} bytes, but {len(rest)} follow the header. "
-                "Is the file cut short?"
-            )
-        values = np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C")
-        found = array_states(values)
+        with warnings.catch_warnings(action="ignore"):
+            stream, layout = io.BytesIO(content), np.lib.format
+            first = layout.read_magic(stream) == (1, 0)
+            read = layout.read_array_header_1_0 if first else layout.read_array_header_2_0
+            shape, fortran, dtype = read(stream)
+        values = np.frombuffer(content, dtype, offset=stream.tell())
+        values = values.reshape(shape, order="F" if fortran else "C")
+    except Exception as error:  # numpy's reader raises a dozen kinds on damaged files
+        raise DataError(f"not a readable npy file: {error}. Is it cut short?") from error
+    if not values.size and max(values.shape) > LARGEST_EMPTY:
+        raise DataError(f"an array of shape {values.shape} holds no sample at all.")
+    found = array_states(values) if values.ndim == 2 else None
     if found is None:
-        raise DataError(
-            "a sample table is a two-dimensional array of whole numbers (samples x variables); "
-            f"this file holds {dtype} of shape {shape}. "
-            f"Try values.{'astype(int)' if len(shape) == 2 else 'reshape(len(values), -1)'} "
-            "before saving."
-        )
-    _check_range(found[0])
+        raise DataError(_not_a_table(values))
     return found
 
 
@@ -474,10 +451,7 @@ def _whole_numbers(values: NDArray[np.float64]) -> States | None:
 def _for_array(table: SampleTable) -> States:
     """The numbers that an npy file holds, where -1 can be a spin or a missing value, not both."""
     if (table.values == MISSING).any() if table.spins else are_spins(table.values):
-        raise DataError(
-            "missing values beside spins, or beside 1 alone, would not be read back from an npy "
-            "file as they are. Try csv."
-        )
+        raise DataError("an npy file does not tell missing values from spins (-1). Try csv.")
     return 2 * table.values - 1 if table.spins else table.values
 
 
@@ -509,23 +483,15 @@ def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Itera
 
 
 def _column_states(column: Any, name: str) -> States:
-    kind = str(column.type)
-    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-    states: States | None = None
-    if kind.startswith(("int", "uint")) or kind == "bool":
-        whole = column.cast("int64").fill_null(MISSING)
-        states = np.array(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
-    elif kind in ("float", "double"):  # how pandas keeps whole numbers where some are missing
-        figures = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-        known, states = known & ~np.isnan(figures), _whole_numbers(figures)
-    if states is None:
+    kind, states = str(column.type), None
+    if kind in ("bool", "float", "double") or kind.startswith(("int", "uint")):
+        # pandas keeps whole numbers as floats where some are missing.
+        figures = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
+        states = _whole_numbers(figures)
+    if states is None or states.min(initial=0) < MISSING:
         raise DataError(
-            f"column '{name}' holds {kind}; states are whole numbers. Pick other columns, or cast."
+            f"column '{name}' ({kind}) has values that are no states, which are whole numbers from "
+            f"0 to {LARGEST_STATE}. Pick other columns, or cast."
         )
-    if len(states) and not MISSING <= states.min() <= states.max() <= LARGEST_STATE:
-        raise DataError(
-            f"column '{name}' has values from {states.min()} to {states.max()}; states go from 0 "
-            f"to {LARGEST_STATE}."
-        )
-    states[known & (states == -1)] = DOWN
+    states[(states == -1) & (figures == -1)] = DOWN
     return states

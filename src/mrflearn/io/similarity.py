@@ -65,9 +65,7 @@ def read_analogies(path: PathLike) -> Iterator[Analogy]:
             elif len(cells) == 4:
                 yield Analogy(section, *cells)
             else:
-                raise DataError(
-                    f"four words, or ': section', should stand here, not {cells[:5]!r}."
-                )
+                raise DataError(f"four words or ': section' should stand here, not {cells[:5]!r}.")
 
 
 def write_analogies(path: PathLike, analogies: Iterable[Analogy]) -> None:

@@ -59,9 +59,8 @@ def tags_to_spans(tags: Sequence[str], scheme: Scheme | None = None) -> tuple[Sp
 def spans_to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "IOB2") -> tuple[str, ...]:
     """The tags of `length` tokens with these chunks, which may come in any order."""
     if scheme not in SCHEMES:
-        raise DataError(
-            f"there is no tagging scheme '{scheme}'; there are {', '.join(SCHEMES)}; BIO is IOB2."
-        )
+        names = ", ".join(SCHEMES)
+        raise DataError(f"there is no tagging scheme '{scheme}'; there are {names}; BIO is IOB2.")
     ordered = sorted(Span(*span) for span in spans)
     _check_spans(ordered, length)
     tags = ["O"] * length
@@ -104,21 +103,16 @@ def split_tag(tag: str) -> tuple[str, str]:
     """The letter of a chunk tag and its label: `("B", "NP")`, `("O", "")`."""
     letter, _, label = tag.partition("-")
     if letter not in ("B", "I", "O", "E", "S") or (letter == "O" and tag != "O"):
-        raise DataError(
-            f"'{tag}' is no chunk tag: expected O, or one of B, I, E, S with a label, as in B-NP. "
-            "Is this the right column?"
-        )
+        wanted = "O, or one of B, I, E, S with a label, as in B-NP"
+        raise DataError(f"'{tag}' is no chunk tag ({wanted}). Is this the right column?")
     return letter, label
 
 
 def _check(tags: Sequence[str], expected: Sequence[str], scheme: Scheme) -> None:
     for position, (tag, right) in enumerate(zip(tags, expected, strict=True)):
         if tag != right:
-            previous = tags[position - 1] if position else "the beginning"
-            raise DataError(
-                f"tag {position} is '{tag}' after {previous}; {scheme} would have '{right}' "
-                "there. Is it another of the schemes IOB1, IOB2 and BIOES?"
-            )
+            seen = f"tag {position} is '{tag}', where {scheme} would have '{right}'"
+            raise DataError(f"{seen}. Is it another of the schemes {', '.join(SCHEMES)}?")
 
 
 def _check_spans(ordered: Sequence[Span], length: int) -> None:

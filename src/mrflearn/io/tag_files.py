@@ -50,9 +50,8 @@ class TagSource:
         """Where the tags of a file are; what is not given is read off its name and first line."""
         kind = format or sentence_format(path, "columns")
         if kind not in TAG_COLUMNS:
-            raise DataError(
-                f"'{kind}' has no tags for words; there are {', '.join(TAG_COLUMNS)}.", path=path
-            )
+            problem = f"'{kind}' has no tags for words; there are {', '.join(TAG_COLUMNS)}."
+            raise DataError(problem, path=path)
         if kind != "columns" and columns:
             raise DataError(f"{kind} files have columns of their own: give no names.", path=path)
         if kind == "columns":
@@ -94,11 +93,8 @@ class TagSource:
         words, tags = self.tagged(path)
         for number, own in enumerate(tags, start=1):
             if None in own:
-                raise DataError(
-                    f"sentence {number} has words without a tag (`_`) in column '{self.column}', "
-                    "so that there is nothing to compare with.",
-                    path=path,
-                )
+                problem = f"sentence {number} has words without a tag (`_`) in '{self.column}'."
+                raise DataError(problem, path=path)
         return words, [tuple(tag for tag in own if tag is not None) for own in tags]
 
     def _of_conllu(self, sentence: ConlluSentence) -> TagExample:

@@ -117,14 +117,9 @@ def strip_functions(tree: Tree) -> Tree:
     def strip(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:
         if node.word is not None:
             return (node,)
-        return (Tree(_category(node.label), children),)
+        return (Tree(re.sub(r"(?<=.)[-=].*", "", node.label), children),)
 
     return rebuild(tree, strip)[0]
-
-
-def _category(label: str) -> str:
-    found = re.match(r".[^-=]*", label)
-    return found[0] if found else label
 
 
 def _from_flat(flat: tuple[tuple[str, str | None, int], ...]) -> Tree:
@@ -185,10 +180,8 @@ def binarise(
     (NP^S^ROOT): the Markov orders of Klein and Manning (2003), "Accurate unlexicalized parsing".
     """
     if side not in ("left", "right") or vertical < 0 or (horizontal is not None and horizontal < 0):
-        raise DataError(
-            f"side={side!r}, horizontal={horizontal}, vertical={vertical}: side is 'left' or "
-            "'right', orders are 0 or more."
-        )
+        given = f"side={side!r}, horizontal={horizontal}, vertical={vertical}"
+        raise DataError(f"{given}: side is 'left' or 'right', orders are 0 or more.")
     labels = reversed(list(_with_ancestors(tree, vertical)))  # as rebuild goes
 
     def split(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, read_bytes, write_text
+from mrflearn.io.files import PathLike, located, read_bytes, write_text
 
 Kind = Literal["MARKOV", "BAYES"]
 Table = NDArray[np.float64]
@@ -39,8 +39,8 @@ class UaiTokens:
         self.tokens = self._content.split()
         if b"_" in self._content:  # Python would read 1_000 as a number
             wrong = next(i for i, token in enumerate(self.tokens) if b"_" in token)
-            problem = f"{self._shown(wrong)} is not a number."
-            raise DataError(problem, path=path, line=self.line(wrong))
+            with located(path):
+                raise self.error("this is not a number:", wrong)
 
     def __enter__(self) -> Self:
         return self
@@ -67,10 +67,7 @@ class UaiTokens:
         values = self._convert(int, count, f"{what} (whole numbers)")
         if values and not least <= min(values) <= max(values) <= LARGEST_COUNT:
             wrong = next(i for i, n in enumerate(values, start) if not least <= n <= LARGEST_COUNT)
-            problem = (
-                f"{what}: {self._shown(wrong)} is not at least {least} and at most {LARGEST_COUNT}."
-            )
-            raise DataError(problem, line=self.line(wrong))
+            raise self.error(f"{what} are at least {least} and at most {LARGEST_COUNT}, not", wrong)
         return values
 
     def integer(self, what: str, *, least: int = 0) -> int:
@@ -84,11 +81,8 @@ class UaiTokens:
     def end(self, after: str) -> None:
         """Complains unless every token has been taken."""
         if self.left:
-            raise DataError(
-                f"{after} should end here, but {self.left} more tokens follow, the first "
-                f"{self._shown(self.position)}. Are the counts before it right?",
-                line=self.line(self.position),
-            )
+            problem = f"{after} should end here, but {self.left} more tokens follow, the first"
+            raise self.error(problem, self.position)
 
     def line(self, position: int) -> int:
         """The line, from 1, on which a token stands."""
@@ -101,11 +95,8 @@ class UaiTokens:
 
     def _take(self, count: int, what: str) -> list[bytes]:
         if count > self.left:
-            raise DataError(
-                f"{what}: {count} tokens expected, but only {self.left} are left. "
-                "Is the file cut short, or a count before this too large?",
-                line=self.line(len(self.tokens) - 1),
-            )
+            problem = f"{what}: {count} tokens expected, but {self.left} are left. Is it cut short?"
+            raise DataError(problem, line=self.line(len(self.tokens) - 1))
         self.position += count
         return self.tokens[self.position - count : self.position]
 
@@ -116,13 +107,13 @@ class UaiTokens:
             values.extend(map(kind, tokens))  # what was read before an error stays
         except ValueError as error:
             wrong = self.position - count + len(values)
-            problem = f"{what}: cannot read {self._shown(wrong)}."
-            raise DataError(problem, line=self.line(wrong)) from error
+            raise self.error(f"{what}: cannot read", wrong) from error
         return values
 
-    def _shown(self, position: int) -> str:
-        token = self.tokens[position].decode("utf-8", "replace")
-        return repr(token if len(token) <= 40 else token[:37] + "...")
+    def error(self, problem: str, position: int) -> DataError:
+        """The error that ends with a token, and names its line."""
+        token = self.tokens[position].decode("utf-8", "replace")[:40]
+        return DataError(f"{problem} {token!r}.", line=self.line(position))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +136,8 @@ class UaiNetwork:
             _check_scope(i, scope, self.states)
             shape = tuple(self.states[v] for v in scope)
             if table.shape != shape:
-                raise DataError(
-                    f"factor {i}: its variables have {shape} states, its table the shape "
-                    f"{table.shape}."
-                )
+                problem = f"{shape} states, but a table of shape {table.shape}"
+                raise DataError(f"factor {i} has variables of {problem}.")
 
 
 def read_network(path: PathLike) -> UaiNetwork:
@@ -159,10 +148,8 @@ def read_network(path: PathLike) -> UaiNetwork:
         states = tuple(tokens.integers(variables, "state counts", least=1))
         factors = tokens.integer("number of factors")
         if 2 * factors > tokens.left:
-            raise DataError(
-                f"{factors} factors are announced, but only {tokens.left} tokens follow. "
-                "Is the file cut short?"
-            )
+            problem = f"{factors} factors are announced, but {tokens.left} tokens follow"
+            raise DataError(f"{problem}. Is the file cut short?")
         scopes = []
         for i in range(factors):
             arity = tokens.integer(f"number of variables of factor {i}")
@@ -199,24 +186,18 @@ def read_evidence(path: PathLike, states: Sequence[int] | None = None) -> dict[i
             count = tokens.integer("number of observations")
         if tokens.left != 2 * count:
             raise DataError(
-                f"{count} observations are announced, but {tokens.left} tokens follow, not "
-                f"{2 * count}. Each is a variable and its state; several samples in one file "
-                "are not supported."
+                f"{count} observations (variable, state) are announced, but {tokens.left} tokens "
+                "follow. A file of several samples is not supported."
             )
         for _ in range(count):
             variable, state = tokens.integers(2, "an observed variable and its state")
             if variable in evidence:
                 raise DataError(f"variable {variable} is observed twice.")
+            seen = f"variable {variable} is observed in state {state} (counted from 0), but"
             if states is not None and variable >= len(states):
-                raise DataError(
-                    f"variable {variable} is observed, but the network has {len(states)} (counted "
-                    "from 0). Does this evidence belong to another network?"
-                )
+                raise DataError(f"{seen} the network has {len(states)} variables.")
             if states is not None and state >= states[variable]:
-                raise DataError(
-                    f"variable {variable} is observed in state {state}, but has {states[variable]} "
-                    "states (counted from 0)."
-                )
+                raise DataError(f"{seen} has {states[variable]} states.")
             evidence[variable] = state
     return evidence
 
@@ -282,19 +263,15 @@ def _line(table: Table) -> str:
 
 def _check_scope(factor: int, scope: Sequence[int], states: Sequence[int]) -> None:
     if scope and not 0 <= min(scope) <= max(scope) < len(states):
-        wrong = next(v for v in scope if not 0 <= v < len(states))
         raise DataError(
-            f"factor {factor} reads variable {wrong}, but there are {len(states)} (counted from "
-            "0). Does the file count from 1?"
+            f"factor {factor} reads variables {min(scope)} to {max(scope)}, but there are "
+            f"{len(states)} (counted from 0). Does the file count from 1?"
         )
     if len(set(scope)) < len(scope):
-        names = " ".join(map(str, scope))[:60]
-        raise DataError(f"factor {factor} names a variable twice in {names}.")
+        raise DataError(f"factor {factor} names a variable twice.")
     if len(scope) > MOST_AXES:
-        raise DataError(
-            f"factor {factor} reads {len(scope)} variables; a table may have {MOST_AXES} axes at "
-            "most. Leave variables of one state out of its scope."
-        )
+        problem = f"factor {factor} reads {len(scope)} variables; tables have {MOST_AXES} axes"
+        raise DataError(f"{problem} at most. Leave out variables of one state.")
 
 
 def _read_tables(tokens: UaiTokens, shapes: Sequence[tuple[int, ...]]) -> tuple[Table, ...]:
@@ -307,10 +284,9 @@ def _read_tables(tokens: UaiTokens, shapes: Sequence[tuple[int, ...]]) -> tuple[
         stop = start + 1 + size
         if start >= len(values) or values[start] != size or stop > len(values):
             announced = values[start] if start < len(values) else size
-            states, left = " x ".join(map(str, shape)) or "1", max(len(values) - start - 1, 0)
             raise DataError(
-                f"the table of factor {factor} has {announced:g} entries, it says; its variables "
-                f"have {states} states, and only {left} figures are left. Is it cut short?",
+                f"the table of factor {factor} should have {size} entries; it says {announced:g} "
+                f"entries, and {max(len(values) - start - 1, 0)} figures are left.",
                 line=tokens.line(first + min(start, len(values) - 1)),
             )
         tables.append(values[start + 1 : stop].reshape(shape))
@@ -324,8 +300,7 @@ def _check_figures(tokens: UaiTokens, values: Table, what: str) -> None:
     wrong = ~(values >= 0) | (values == math.inf)
     if wrong.any():
         entry = int(wrong.argmax())
-        raise DataError(
-            f"{what}: figures are finite and not negative, but this one is {values[entry]}. "
-            "Are these logarithms? Then write their exponentials.",
-            line=tokens.line(tokens.position - len(values) + entry),
+        raise tokens.error(
+            f"{what}: figures are finite and not negative (no logarithms), unlike",
+            tokens.position - len(values) + entry,
         )

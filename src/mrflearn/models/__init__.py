@@ -11,10 +11,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from mrflearn.models.potts import PottsModel
-    from mrflearn.models.tabular import TabularModel
-
-__all__ = ["Model", "PottsModel", "TabularModel"]
+    from mrflearn.models.potts import PottsModel as PottsModel
+    from mrflearn.models.tabular import TabularModel as TabularModel
 
 
 class Model(Protocol):

@@ -88,13 +88,9 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = False) -> No
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not _is_model(target):
-        raise StorageError(
-            f"{target} exists and is not a mrflearn model; it is left alone. Choose another name."
-        )
+        raise StorageError(f"{target} is left alone: it is not a model. Choose another name.")
     if not overwrite:
-        raise StorageError(
-            f"{target} holds a model already. Choose another name, or replace it by overwrite=True."
-        )
+        raise StorageError(f"{target} holds a model. Choose another name, or overwrite=True.")
 
 
 def read_model(path: str | os.PathLike[str], *, device: str = "cpu") -> StoredModel:
@@ -128,24 +124,20 @@ def _read(folder: Path, device: str) -> StoredModel:
         what = "is a file" if folder.exists() else "does not exist"
         raise StorageError(f"{folder} {what}; a model is a directory written by `save` or `train`.")
     config = _read_config(folder)
-    tensors_path = folder / TENSORS
-    if not tensors_path.is_file():
+    path = folder / TENSORS
+    if not path.is_file():
         raise StorageError(f"{folder}: {TENSORS} is missing; was the directory copied in part?")
+    remedy = "Copy or train the model again"
     try:
-        if _digest(tensors_path) != config["sha256"][TENSORS]:
-            raise StorageError(
-                f"{tensors_path} is damaged, or belongs to another model: its checksum is not "
-                f"that in {CONFIG}. Copy or train the model again."
-            )
+        if _digest(path) != config["sha256"][TENSORS]:
+            raise StorageError(f"{path} is damaged, or of another model (checksum). {remedy}.")
         # Memory-mapped: a model of several gigabytes is not held twice.
-        tensors = load_file(tensors_path, device=device)
+        tensors = load_file(path, device=device)
     except (safetensors.SafetensorError, OSError) as error:
-        raise StorageError(
-            f"{tensors_path} is damaged or truncated ({error}). Copy or train the model again."
-        ) from error
+        raise StorageError(f"{path} is damaged or truncated ({error}). {remedy}.") from error
     for name, tensor in tensors.items():
         if not tensor.numel() and math.prod(size or 1 for size in tensor.shape) > LARGEST_EMPTY:
-            raise StorageError(f"{tensors_path}: '{name}' has the shape {[*tensor.shape]}.")
+            raise StorageError(f"{path}: '{name}' has the shape {[*tensor.shape]}.")
     return StoredModel(config["class"], config["settings"], tensors, config["learned"])
 
 
@@ -200,23 +192,18 @@ def _fill(folder: Path, model: StoredModel) -> None:
     tensors = {name: value.detach().contiguous().cpu() for name, value in model.tensors.items()}
     save_file(tensors, folder / TENSORS)
     _sync_file(folder / TENSORS)
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "library_version": __version__,
+        "class": model.kind,
+        "settings": model.settings,
+        "learned": model.learned,
+        "sha256": {TENSORS: _digest(folder / TENSORS)},
+    }
     try:
         # What is written is what JSON gives back: tuples are lists, keys are texts.
-        config = json.loads(
-            json.dumps(
-                {
-                    "format": FORMAT,
-                    "format_version": FORMAT_VERSION,
-                    "library_version": __version__,
-                    "class": model.kind,
-                    "settings": model.settings,
-                    "learned": model.learned,
-                    "sha256": {TENSORS: _digest(folder / TENSORS)},
-                },
-                allow_nan=False,
-                default=_plain,
-            )
-        )
+        config = json.loads(json.dumps(content, allow_nan=False, default=_plain))
         config["sha256"][CONFIG] = _config_digest(config)
         text = json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n"
     except (TypeError, ValueError) as error:  # no plain value, no finite number, no Unicode text
@@ -321,16 +308,10 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if not isinstance(version, int) or version < FORMAT_VERSION:
             raise StorageError(f"{seen} Train the model again.")
         made = str(config.get("library_version"))[:40]
-        raise StorageError(
-            f"{seen} It was made by a newer mrflearn ({made}; this is {__version__}). Upgrade: "
-            "pip install --upgrade mrflearn."
-        )
+        raise StorageError(f"{seen} It was made by a newer mrflearn ({made}). Upgrade this one.")
     kinds = {"class": str, "settings": dict, "learned": dict, "sha256": dict}
     sound = all(isinstance(config.get(name), kind) for name, kind in kinds.items())
     sums: dict[str, Any] = config["sha256"] if sound else {}
     if TENSORS not in sums or sums.get(CONFIG) != _config_digest(config):
-        raise StorageError(
-            f"{path} is damaged or was edited: it does not have the checksum that was written. "
-            "Copy or train the model again."
-        )
+        raise StorageError(f"{path} is damaged or was edited. Copy or train the model again.")
     return config

@@ -1,42 +1,26 @@
 """Figures and self-contained pages; the only user of matplotlib."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.plots.curves import Curve, Panel, draw_curves, draw_panels
-    from mrflearn.plots.fields import (
-        draw_graph,
-        draw_heat_map,
-        draw_lattices,
-        draw_moments,
-        draw_recovery,
-    )
-    from mrflearn.plots.labels import draw_confusion, draw_reliability
-    from mrflearn.plots.page import Page
-    from mrflearn.plots.text import bound_curve, em_curve, perplexity_bars, topic_bars, vector_map
-
-__all__ = [
-    "Curve",
-    "Page",
-    "Panel",
-    "bound_curve",
-    "draw_confusion",
-    "draw_curves",
-    "draw_graph",
-    "draw_heat_map",
-    "draw_lattices",
-    "draw_moments",
-    "draw_panels",
-    "draw_recovery",
-    "draw_reliability",
-    "em_curve",
-    "perplexity_bars",
-    "topic_bars",
-    "vector_map",
-]
+    from mrflearn.plots.curves import Curve as Curve
+    from mrflearn.plots.curves import Panel as Panel
+    from mrflearn.plots.curves import draw_curves as draw_curves
+    from mrflearn.plots.curves import draw_panels as draw_panels
+    from mrflearn.plots.fields import draw_graph as draw_graph
+    from mrflearn.plots.fields import draw_heat_map as draw_heat_map
+    from mrflearn.plots.fields import draw_lattices as draw_lattices
+    from mrflearn.plots.fields import draw_moments as draw_moments
+    from mrflearn.plots.fields import draw_recovery as draw_recovery
+    from mrflearn.plots.labels import draw_confusion as draw_confusion
+    from mrflearn.plots.labels import draw_reliability as draw_reliability
+    from mrflearn.plots.page import Page as Page
+    from mrflearn.plots.text import bound_curve as bound_curve
+    from mrflearn.plots.text import em_curve as em_curve
+    from mrflearn.plots.text import perplexity_bars as perplexity_bars
+    from mrflearn.plots.text import topic_bars as topic_bars
+    from mrflearn.plots.text import vector_map as vector_map
 
 __getattr__, __dir__ = lazy(__name__)

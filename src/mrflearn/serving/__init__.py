@@ -1,15 +1,11 @@
 """Models behind a small local web page."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.serving.desk import Desk
-    from mrflearn.serving.server import make_server
-
-__all__ = ["Desk", "make_server"]
+    from mrflearn.serving.desk import Desk as Desk
+    from mrflearn.serving.server import make_server as make_server
 
 __getattr__, __dir__ = lazy(__name__)

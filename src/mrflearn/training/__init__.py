@@ -1,29 +1,18 @@
 """Optimisers, progress, checkpoints."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.training.checkpoint import Checkpoint
-    from mrflearn.training.lbfgs import LBFGS
-    from mrflearn.training.loop import minimise
-    from mrflearn.training.outcome import EarlyStopping, Outcome, Step
-    from mrflearn.training.owlqn import OWLQN
-    from mrflearn.training.sgd import SGD, Adagrad
-
-__all__ = [
-    "LBFGS",
-    "OWLQN",
-    "SGD",
-    "Adagrad",
-    "Checkpoint",
-    "EarlyStopping",
-    "Outcome",
-    "Step",
-    "minimise",
-]
+    from mrflearn.training.checkpoint import Checkpoint as Checkpoint
+    from mrflearn.training.lbfgs import LBFGS as LBFGS
+    from mrflearn.training.loop import minimise as minimise
+    from mrflearn.training.outcome import EarlyStopping as EarlyStopping
+    from mrflearn.training.outcome import Outcome as Outcome
+    from mrflearn.training.outcome import Step as Step
+    from mrflearn.training.owlqn import OWLQN as OWLQN
+    from mrflearn.training.sgd import SGD as SGD
+    from mrflearn.training.sgd import Adagrad as Adagrad
 
 __getattr__, __dir__ = lazy(__name__)
