@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,6 +40,7 @@ from mrflearn.training.em import EM
 CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")  # of an n-gram level, by order
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CompositeLanguageModel(CompositeQuestions):
     """A language model of documents: word n-grams, phrase structure and topics in one [Wang 2005].
 
@@ -97,44 +99,23 @@ class CompositeLanguageModel(CompositeQuestions):
 
     """
 
-    def __init__(
-        self,
-        order: int = 3,
-        *,
-        grammar: GrammarLike = None,
-        topics: int = 1,
-        horizontal: int | None = 1,
-        levels: Sequence[str] | None = None,
-        longest: int | None = 40,
-        min_count: int = 1,
-        vocabulary_size: int | None = None,
-        max_iterations: int = 20,
-        rounds: int = 4,
-        tolerance: float = 1e-5,
-        restarts: int = 1,
-        dtype: Literal["float32", "float64"] = "float64",
-        random_state: int = 0,
-        device: str = "cpu",
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.order = order
-        self.grammar = grammar
-        self.topics = topics
-        self.horizontal = horizontal
-        self.levels = levels
-        self.longest = longest
-        self.min_count = min_count
-        self.vocabulary_size = vocabulary_size
-        self.max_iterations = max_iterations
-        self.rounds = rounds
-        self.tolerance = tolerance
-        self.restarts = restarts
-        self.dtype = dtype
-        self.random_state = random_state
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    order: int = field(default=3, kw_only=False)
+    grammar: GrammarLike = None
+    topics: int = 1
+    horizontal: int | None = 1
+    levels: Sequence[str] | None = None
+    longest: int | None = 40
+    min_count: int = 1
+    vocabulary_size: int | None = None
+    max_iterations: int = 20
+    rounds: int = 4
+    tolerance: float = 1e-5
+    restarts: int = 1
+    dtype: Literal["float32", "float64"] = "float64"
+    random_state: int = 0
+    device: str = "cpu"
+    n_jobs: int | None = None
+    verbose: bool = False
 
     @one_thread()
     def fit(
@@ -205,7 +186,7 @@ class CompositeLanguageModel(CompositeQuestions):
         return self
 
     def _learned_parts(self) -> Parts:
-        fit = self._fitted()
+        fit = self.fit_
         shape, level = fit.model.shape, fit.ngrams
         tensors = {f"model.{name}": value for name, value in fit.model.tensors().items()}
         tensors["prior"] = torch.from_numpy(fit.prior)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -86,6 +86,7 @@ def choose_estimator(
 # `MarkovField`: an untied Markov random field learned from samples of all its variables.
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MarkovField(FieldQuestions):
     """A Markov random field with free parameters on every variable, edge and larger clique.
 
@@ -151,34 +152,18 @@ class MarkovField(FieldQuestions):
 
     usual_method = "exact"
 
-    def __init__(
-        self,
-        graph: Any = "complete",
-        *,
-        states: int | Sequence[int] | None = None,
-        estimator: FieldCriterion | Literal["auto"] = "auto",
-        auxiliary: Auxiliary = "exact",
-        l2: float = 0.0,
-        l1: float = 0.0,
-        max_iterations: int = 1000,
-        tolerance: float = 1e-7,
-        device: str = "cpu",
-        n_jobs: int | None = None,
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.graph = graph
-        self.states = states
-        self.estimator = estimator
-        self.auxiliary = auxiliary
-        self.l2 = l2
-        self.l1 = l1
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    graph: Any = field(default="complete", kw_only=False)
+    states: int | Sequence[int] | None = None
+    estimator: FieldCriterion | Literal["auto"] = "auto"
+    auxiliary: Auxiliary = "exact"
+    l2: float = 0.0
+    l1: float = 0.0
+    max_iterations: int = 1000
+    tolerance: float = 1e-7
+    device: str = "cpu"
+    n_jobs: int | None = None
+    random_state: int = 0
+    verbose: bool = False
 
     def fit(
         self,
@@ -300,7 +285,7 @@ class MarkovField(FieldQuestions):
     @property
     def graph_(self) -> FactorGraph:
         """The factor graph that was learned on."""
-        return self._fitted().graph
+        return self.model_.graph
 
     @property
     def potentials_(self) -> Potentials:
@@ -308,10 +293,10 @@ class MarkovField(FieldQuestions):
 
         `couplings_`, `fields_` and `log_partition` are in the zero-sum gauge (spins) instead.
         """
-        return self._fitted().potentials()
+        return self.model_.potentials()
 
     def _learned_parts(self) -> Parts:
-        model = self._fitted()
+        model = self.model_
         names = list(getattr(self, "feature_names_in_", [])) or None
         groups = [group.name for group in model.graph.groups]
         codes = None if self.codes_ is None else self.codes_.codes
@@ -403,7 +388,3 @@ class MarkovField(FieldQuestions):
         self.model_ = outcome.model
         self.n_features_in_ = outcome.model.graph.variables
         return self
-
-    def _fitted(self) -> TabularModel:
-        model: TabularModel = self._after_fit("model_")
-        return model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ from mrflearn.models.ngram import (
 from mrflearn.models.storage import figure, texts
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NgramLanguageModel(Estimator, ScoresText):
     """An n-gram language model with interpolated modified Kneser-Ney smoothing.
 
@@ -68,18 +70,10 @@ class NgramLanguageModel(Estimator, ScoresText):
 
     """
 
-    def __init__(
-        self,
-        order: int = 3,
-        *,
-        min_count: int = 1,
-        vocabulary_size: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.order = order
-        self.min_count = min_count
-        self.vocabulary_size = vocabulary_size
-        self.random_state = random_state
+    order: int = field(default=3, kw_only=False)
+    min_count: int = 1
+    vocabulary_size: int | None = None
+    random_state: int = 0
 
     def fit(self, X: Text, y: object = None) -> Self:
         """Learns from a text.
@@ -118,12 +112,12 @@ class NgramLanguageModel(Estimator, ScoresText):
     @property
     def vocabulary_(self) -> Vocabulary:
         """The words, with `<S>` for sentence boundaries and `<unk>` for any other word."""
-        return self._fitted().vocabulary
+        return self.model_.vocabulary
 
     @property
     def ngrams_(self) -> list[int]:
         """The number of n-grams of each order."""
-        return [len(table.code) for table in self._fitted().tables]
+        return [len(table.code) for table in self.model_.tables]
 
     def token_scores(self, X: Text) -> TokenScores:
         """Log-probability of every token of a text.
@@ -140,7 +134,7 @@ class NgramLanguageModel(Estimator, ScoresText):
             whether it is an unknown word.
 
         """
-        model = self._fitted()
+        model = self.model_
         stream = sentence_stream(encode_corpus(hold(X), model.vocabulary), self._separator)
         if len(stream) < 2:
             raise DataError("there is nothing to score: no words. Is the file empty?")
@@ -198,7 +192,7 @@ class NgramLanguageModel(Estimator, ScoresText):
             The most probable first; `</s>` is the end of the sentence.
 
         """
-        model = self._fitted()
+        model = self.model_
         figures = model.next_symbol(model.vocabulary.encode(words).tolist())
         best = np.argsort(-figures, kind="stable")[:n].tolist()
         return [(self._name(index), float(np.exp(figures[index]))) for index in best]
@@ -223,7 +217,7 @@ class NgramLanguageModel(Estimator, ScoresText):
             The words of each sentence.
 
         """
-        model = self._fitted()
+        model = self.model_
         seed = self.random_state if random_state is None else random_state
         generator = np.random.default_rng(seed)
         drawn = (model.sample(generator, longest) for _ in range(n))
@@ -240,7 +234,7 @@ class NgramLanguageModel(Estimator, ScoresText):
         """
         if Path(str(path).removesuffix(".gz")).suffix != ".arpa":
             raise SettingsError(f"{path}: an n-gram model is exported to a name in .arpa.")
-        write_arpa(path, to_arpa(self._fitted()))
+        write_arpa(path, to_arpa(self.model_))
 
     @classmethod
     def from_arpa(cls, path: PathLike) -> Self:
@@ -267,7 +261,7 @@ class NgramLanguageModel(Estimator, ScoresText):
         return self
 
     def _learned_parts(self) -> Parts:
-        model = self._fitted()
+        model = self.model_
         learned = {
             "words": list(model.vocabulary.words),
             "unknown_seen": self.unknown_seen_,
@@ -290,11 +284,7 @@ class NgramLanguageModel(Estimator, ScoresText):
 
     @property
     def _separator(self) -> int:
-        return self._fitted().vocabulary.separator
+        return self.model_.vocabulary.separator
 
     def _name(self, index: int) -> str:
         return END if index == self._separator else self.vocabulary_.words[index]
-
-    def _fitted(self) -> NgramModel:
-        model: NgramModel = self._after_fit("model_")
-        return model

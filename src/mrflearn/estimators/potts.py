@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -40,6 +41,7 @@ COMPARED = 64  # sequences compared with all others at once; keeps the sums in c
 PSEUDOCOUNT = 0.2  # a state of each column that was never seen must not start at minus infinity
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PottsField(FieldQuestions):
     """A Potts model of all pairs of columns, by penalised pseudolikelihood as in CCMpred and plmc.
 
@@ -83,30 +85,16 @@ class PottsField(FieldQuestions):
 
     usual_method = "pl"  # families are too wide for exact answers
 
-    def __init__(
-        self,
-        *,
-        states: int | None = None,
-        identity: float | None = 0.8,
-        l2_fields: float = 0.01,
-        l2_couplings: float = 0.2,
-        max_iterations: int = 200,
-        tolerance: float = 1e-4,
-        dtype: Dtype = "float32",
-        device: str = "cpu",
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.states = states
-        self.identity = identity
-        self.l2_fields = l2_fields
-        self.l2_couplings = l2_couplings
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    states: int | None = None
+    identity: float | None = 0.8
+    l2_fields: float = 0.01
+    l2_couplings: float = 0.2
+    max_iterations: int = 200
+    tolerance: float = 1e-4
+    dtype: Dtype = "float32"
+    device: str = "cpu"
+    random_state: int = 0
+    verbose: bool = False
 
     def fit(
         self,
@@ -170,7 +158,7 @@ class PottsField(FieldQuestions):
     @property
     def potentials_(self) -> Potentials:
         """The learned field, in the gauge that the penalty chose."""
-        return self._fitted().potentials()
+        return self.model_.potentials()
 
     @property
     def counted_from_(self) -> int:
@@ -180,11 +168,11 @@ class PottsField(FieldQuestions):
     @property
     def contacts_(self) -> NDArray[np.float64]:
         """Corrected coupling strengths of all pairs of columns (APC of Frobenius norms)."""
-        model = self._fitted()
+        model = self.model_
         return np.asarray(contact_scores(model.pairs.t(), model.couplings, len(model.fields)).cpu())
 
     def _learned_parts(self) -> Parts:
-        parameters = self._fitted().parameters()
+        parameters = self.model_.parameters()
         learned = {"n_effective": self.n_effective_, "molecule": self.molecule_}
         return learned | self._training_parts(), parameters
 
@@ -224,10 +212,6 @@ class PottsField(FieldQuestions):
                 f"{self.l2_couplings}."
             )
         return {"fields": self.l2_fields, "couplings": self.l2_couplings * (columns - 1)}
-
-    def _fitted(self) -> PottsModel:
-        model: PottsModel = self._after_fit("model_")
-        return model
 
 
 def _frequencies(samples: Samples, states: int) -> Float[Tensor, "v s"]:

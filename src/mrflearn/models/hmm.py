@@ -166,9 +166,7 @@ def _shares(counts: Int[np.ndarray, "c x"]) -> Float[np.ndarray, "c x"]:
 def _mixed(
     levels: list[Float[np.ndarray, "_ x"]], weights: tuple[float, ...]
 ) -> Float[np.ndarray, "c x"]:
-    mixed = np.zeros_like(levels[-1])
-    for weight, level in zip(weights, levels, strict=True):
-        mixed += weight * level
+    mixed = np.asarray(sum(w * level for w, level in zip(weights, levels, strict=True)))
     # A context that was never seen has no shares of its own: the other levels take its weight.
     return np.asarray(np.log(mixed / mixed.sum(axis=1, keepdims=True)))
 
