@@ -17,7 +17,7 @@ from mrflearn.estimators.base import Parts
 from mrflearn.estimators.composite_answers import CompositeQuestions
 from mrflearn.estimators.text_score import refuse_marks, unknown_policy
 from mrflearn.execution.executor import Executor, executor_for
-from mrflearn.execution.resources import choose_device, one_thread
+from mrflearn.execution.resources import choose_device, choose_dtype, one_thread
 from mrflearn.features.ngrams import NgramIndex
 from mrflearn.io.corpus import Document, Documents, Vocabulary, hold_documents
 from mrflearn.io.files import PathLike
@@ -33,7 +33,7 @@ from mrflearn.models.ngram import NgramLevel, NgramModel, bucket_count
 from mrflearn.models.storage import figure, texts
 from mrflearn.objectives.base import under
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
-from mrflearn.training.composite import CompositeFit, CompositeSettings, fit_composite, rows_of
+from mrflearn.training.composite import CompositeFit, CompositeTraining, rows_of
 from mrflearn.training.composite_start import GrammarLike, choose_grammar
 from mrflearn.training.em import EM
 
@@ -150,8 +150,6 @@ class CompositeLanguageModel(CompositeQuestions):
 
         """
         del y
-        if resume and checkpoint is None:
-            raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
         self._check_settings()
         documents = hold_documents(X)
         vocabulary = self._vocabulary(documents)
@@ -163,25 +161,29 @@ class CompositeLanguageModel(CompositeQuestions):
         most = 1 + max((level.words for level in levels), default=0)
         ends = choice.wiring is None
         index = NgramIndex.of(text.stream, most, len(vocabulary), vocabulary.separator, ends=ends)
-        buckets = bucket_count(self.order)
-        shape = CompositeShape(levels, index, choice.wiring, self.topics, buckets)
-        single, jobs = self.dtype == "float32", 1 if self.n_jobs is None else self.n_jobs
-        with executor_for(jobs) if executor is None else nullcontext(executor) as place:
-            settings = CompositeSettings(
+        device, single = choose_device(self.device), self.dtype == "float32"
+        wiring = None if choice.wiring is None else choice.wiring.to(device)
+        shape = CompositeShape(levels, index, wiring, self.topics, bucket_count(self.order))
+        with executor_for(self.n_jobs) if executor is None else nullcontext(executor) as place:
+            training = CompositeTraining(
+                text,
+                len(documents),
+                vocabulary,
+                self.order,
+                choice,
+                shape,
                 EM(self.max_iterations, self.tolerance, slack=1e-5 if single else 1e-9),
                 self.rounds,
                 self.longest,
                 self.random_state,
-                torch.float32 if single else torch.float64,
-                choose_device(self.device),
+                choose_dtype(self.dtype),
+                device,
                 place,
                 self.verbose,
                 checkpoint_of(checkpoint),
                 resume,
             )
-            self.fit_ = fit_composite(
-                text, len(documents), vocabulary, shape, self.order, choice, settings
-            )
+            self.fit_ = training.fit()
         self.unknown_seen_ = bool((text.stream == vocabulary.unknown).any())
         return self
 
@@ -286,5 +288,3 @@ class CompositeLanguageModel(CompositeQuestions):
         for name in ("order", "topics", "rounds", "restarts"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} must be >= 1; got {getattr(self, name)}.")
-        if self.dtype not in ("float32", "float64"):
-            raise SettingsError(f"dtype {self.dtype!r} is not one of 'float32', 'float64'.")

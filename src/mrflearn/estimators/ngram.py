@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,13 +12,18 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.text_score import ScoresText, TextScore, refuse_marks, unknown_policy
+from mrflearn.estimators.text_score import (
+    ScoresText,
+    TextScore,
+    best_words,
+    refuse_marks,
+    unknown_policy,
+)
 from mrflearn.features.ngrams import count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
 from mrflearn.io.files import PathLike, located
 from mrflearn.models.ngram import (
-    END,
     NgramModel,
     TokenScores,
     adjusted_counts,
@@ -135,12 +139,12 @@ class NgramLanguageModel(Estimator, ScoresText):
 
         """
         model = self.model_
-        stream = sentence_stream(encode_corpus(hold(X), model.vocabulary), self._separator)
+        separator, unknown = model.vocabulary.separator, model.vocabulary.unknown
+        stream = sentence_stream(encode_corpus(hold(X), model.vocabulary), separator)
         if len(stream) < 2:
             raise DataError("there is nothing to score: no words. Is the file empty?")
-        ends = stream[1:] == self._separator
-        unknown = stream[1:] == model.vocabulary.unknown
-        return TokenScores(model.log_probabilities(stream), ends, unknown)
+        tokens = stream[1:]
+        return TokenScores(model.log_probabilities(stream), tokens == separator, tokens == unknown)
 
     def text_score(self, X: Text) -> TextScore:
         """Log-probability of a text, and what it is spread over.
@@ -193,9 +197,8 @@ class NgramLanguageModel(Estimator, ScoresText):
 
         """
         model = self.model_
-        figures = model.next_symbol(model.vocabulary.encode(words).tolist())
-        best = np.argsort(-figures, kind="stable")[:n].tolist()
-        return [(self._name(index), float(np.exp(figures[index]))) for index in best]
+        chances = np.exp(model.next_symbol(model.vocabulary.encode(words).tolist()))
+        return best_words(chances, model.vocabulary, n)
 
     def sample(
         self, n: int = 1, *, random_state: int | None = None, longest: int = 200
@@ -232,7 +235,7 @@ class NgramLanguageModel(Estimator, ScoresText):
             The file to write; its name ends in .arpa or .arpa.gz.
 
         """
-        if Path(str(path).removesuffix(".gz")).suffix != ".arpa":
+        if not str(path).removesuffix(".gz").endswith(".arpa"):
             raise SettingsError(f"{path}: an n-gram model is exported to a name in .arpa.")
         write_arpa(path, to_arpa(self.model_))
 
@@ -254,9 +257,7 @@ class NgramLanguageModel(Estimator, ScoresText):
         with located(path):
             model = from_arpa(read_arpa(path))
         self = cls(order=model.order)
-        self.model_ = model
-        self.discounts_ = []
-        self.fallback_orders_ = []
+        self.model_, self.discounts_, self.fallback_orders_ = model, [], []
         self.unknown_seen_ = False
         return self
 
@@ -281,10 +282,3 @@ class NgramLanguageModel(Estimator, ScoresText):
     def unknown_policy_(self) -> str:
         """How words outside the vocabulary are scored, in words."""
         return unknown_policy(self.unknown_seen_)
-
-    @property
-    def _separator(self) -> int:
-        return self.model_.vocabulary.separator
-
-    def _name(self, index: int) -> str:
-        return END if index == self._separator else self.vocabulary_.words[index]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple, final
 
 import numpy as np
@@ -69,13 +69,13 @@ from mrflearn.training.outcome import Row
 
 def text_step(
     parameters: Parameters,
-    model: CompositeModel,
+    shape: CompositeShape,
     train: Sequence[TokenBatch],
     executor: Executor,
     prior: RulePrior,
 ) -> tuple[float, Parameters]:
     """One EM step for words, rules and topic shares; the weights of levels stay as they are."""
-    model, documents = model.with_tensors(parameters), parameters["documents"]
+    model, documents = CompositeModel.of(shape, parameters), parameters["documents"]
     found = expect(model, documents, train, executor)
     drawn = found.documents.sum(dim=1, keepdim=True)
     shares = found.documents / torch.where(drawn > 0, drawn, 1.0)
@@ -192,10 +192,33 @@ SOME_BATCHES, SOME_STEPS = 3, 5  # that starts are compared by
 
 
 @final
-@dataclass(frozen=True)
-class CompositeSettings:
-    """How long and where to train."""
+@dataclass(frozen=True, eq=False)
+class CompositeFit:
+    """A trained model, the n-gram model of all documents, and how new documents begin."""
 
+    model: CompositeModel
+    vocabulary: Vocabulary
+    names: tuple[str, ...]  # of symbols, phrases first
+    ngrams: NgramLevel | None
+    tag_of_word: Figures  # p(preterminal | word), which the n-gram model knows tags by
+    prior: Figures  # shares of topics in the training text
+    strength: float  # tokens that the prior is worth
+    history: tuple[Row, ...]  # of the training text and a treebank's rules, round after round
+    held_out: tuple[float, ...]  # log-likelihoods of folds judged by others, between rounds
+    reason: str
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CompositeTraining:
+    """All that one training goes by; each phase takes a record and gives the next one."""
+
+    text: DocumentStream
+    documents: int
+    vocabulary: Vocabulary
+    order: int  # 1: without an n-gram model
+    grammar: GrammarChoice
+    shape: CompositeShape  # its wiring on the device
     em: EM
     rounds: int
     longest: int | None
@@ -203,43 +226,89 @@ class CompositeSettings:
     kind: torch.dtype
     device: torch.device
     executor: Executor
-    progress: bool = False
-    checkpoint: Checkpoint | None = None
-    resume: bool = False
+    progress: bool
+    checkpoint: Checkpoint | None
+    resume: bool
 
+    @cached_property
+    def folds(self) -> list[Fold]:
+        """Parts of the text, for deleted estimation."""
+        number = fold_numbers(self.text, self.documents)
+        return folds_of(self.text, number, self.order, self.vocabulary)
 
-@final
-@dataclass(frozen=True, eq=False)
-class Trainer:
-    """What the phases of one training share; each takes a record and gives the next one."""
+    @cached_property
+    def prior(self) -> RulePrior:
+        """What a treebank says of rules; a latent grammar says nothing."""
+        treebank = self.shape.grammar is not None and not self.shape.grammar.dense
+        start, uses = self.grammar.starts[0], TREEBANK_USES if treebank else 0.0
+        logs = (own.to(self.device, self.kind) for own in (start.rules, start.start))
+        return RulePrior(*(uses * own.exp() for own in logs))
 
-    settings: CompositeSettings
-    text: DocumentStream
-    folds: Sequence[Fold]
-    model: CompositeModel  # at the start
-    prior: RulePrior
+    def fit(self) -> CompositeFit:
+        """The trained model, from the best of several starts."""
+        topics = start_topics(self.text, self.shape, self.documents, self.seed)
+        begun = [self.begin(start, topics) for start in self.grammar.starts]
+        record, reason = self.run(begun[0] if len(begun) == 1 else min(begun, key=self.promise))
+        order, vocabulary = self.order, self.vocabulary
+        return CompositeFit(
+            CompositeModel.of(self.shape, record),
+            vocabulary,
+            self.grammar.names,
+            NgramLevel.learn(self.text.stream, order, vocabulary) if order > 1 else None,
+            record["tag_of_word"].double().cpu().numpy(),
+            topic_prior(record["documents"]),
+            float(record["strength"]),
+            rows_of(record["rows"].tolist()),
+            tuple(record["held"].tolist()),
+            reason,
+        )
+
+    def begin(self, start: GrammarStart, topics: PLSA) -> Parameters:
+        """The record before the first step."""
+        shape, guess = self.shape, start.tag_of_word.clone()
+        if not shape.ends:
+            guess[shape.index.separator] = 0
+        train = batches(self.text, fold_scores(self.text, self.folds, guess), shape)
+        model = start_model(shape, train, topics, start, self.order > 1)
+        model = model.to(self.device, self.kind)
+        state = {
+            **model.tensors(),
+            "documents": torch.from_numpy(topics.documents).to(model.weights),
+            "tag_of_word": guess,
+            "common": model.weights,
+            "strength": torch.tensor(10.0, dtype=torch.float64),
+        }
+        record = state | {f"best.{name}": value for name, value in state.items()}
+        nothing = torch.zeros(0, dtype=torch.float64)
+        return record | {"held": nothing, "rows": nothing.reshape(0, 3), "rounds": nothing.sum()}
+
+    def promise(self, record: Parameters) -> float:
+        """How improbable some of the text is after a few steps."""
+        some = _derived(self.text_batches(record["tag_of_word"]))[:SOME_BATCHES]
+        step = partial(self.step, train=some)
+        return replace(self.em, max_iterations=SOME_STEPS).fit(step, record).value
 
     def text_batches(self, tag_of_word: Float[Tensor, "w a"]) -> list[TokenBatch]:
         """The text, with what the n-gram models of other folds make of it."""
         scores = fold_scores(self.text, self.folds, tag_of_word)
-        return batches(self.text, scores, self.model.shape, self.settings.longest)
+        return batches(self.text, scores, self.shape, self.longest)
 
     def step(self, parameters: Parameters, train: list[TokenBatch]) -> tuple[float, Parameters]:
         """One EM step on the text, whose batches are made here if there are none."""
         if not train:  # a resumed training knows its tags only now
             train += self.text_batches(parameters["tag_of_word"])
-        return text_step(parameters, self.model, train, self.settings.executor, self.prior)
+        return text_step(parameters, self.shape, train, self.executor, self.prior)
 
     def deleted_models(self, record: Parameters) -> tuple[Parameters, list[FoldTrial]]:
         """Folds of the text, each with the model of the others, and which words have which tags.
 
         Topic shares are those that the sentences before in a document suggest.
         """
-        model, documents = self.model.with_tensors(record), record["documents"]
-        shape, longest, counts, texts = model.shape, self.settings.longest, [], []
+        model, documents = CompositeModel.of(self.shape, record), record["documents"]
+        shape, longest, counts, texts = self.shape, self.longest, [], []
         for fold in self.folds:
             own = batches(fold.text, fold.scores(record["tag_of_word"]), shape, longest)
-            counts.append(expect(model, documents, own, self.settings.executor))
+            counts.append(expect(model, documents, own, self.executor))
         tags = torch.stack([found.tags for found in counts]).sum(dim=0)
         model = replace(model, tags=tags.sum(dim=0) / tags.sum())
         # The first folds, as many as weights need.
@@ -263,17 +332,15 @@ class Trainer:
         Tied, they are first fitted as if all preterminals were one.
         """
         seen: list[tuple[float, Tensor]] = []
-        with interruptible(announce=self.settings.progress) as interrupt:
+        with interruptible(announce=self.progress) as interrupt:
             record, trials = self.deleted_models(record)
-        em, stopped = replace(self.settings.em, max_iterations=WEIGHT_STEPS), interrupt.is_set()
+        em, stopped = replace(self.em, max_iterations=WEIGHT_STEPS), interrupt.is_set()
         for now_tied in [True, False] if tied else [False]:
             if stopped:
                 return record, True
             centre = record["weights" if now_tied else "common"]
             prior = TIED_PRIOR if now_tied else TAG_PRIOR
-            step = weight_step(
-                trials, self.settings.executor, centre, prior, tied=now_tied, seen=seen
-            )
+            step = weight_step(trials, self.executor, centre, prior, tied=now_tied, seen=seen)
             outcome = em.fit(step, {"weights": record["weights"]})
             weights, stopped = outcome.model["weights"], outcome.ending == "interrupted"
             record = {**record, "weights": weights}
@@ -289,10 +356,9 @@ class Trainer:
 
         Of the models between rounds the one under which the folds are most probable is kept.
         """
-        settings, stopped, reason = self.settings, False, ""
-        em = replace(settings.em, max_iterations=-(-settings.em.max_iterations // settings.rounds))
-        resume = settings.resume
-        while resume or record["rounds"] < settings.rounds:
+        resume, stopped, reason = self.resume, False, ""
+        em = replace(self.em, max_iterations=-(-self.em.max_iterations // self.rounds))
+        while resume or record["rounds"] < self.rounds:
             if not resume:
                 record, stopped = self.learn_weights(record, tied=not record["rounds"])
                 record["rounds"] = record["rounds"] + 1
@@ -300,9 +366,9 @@ class Trainer:
                 outcome = em.fit(
                     partial(self.step, train=[]),
                     record,
-                    identity={"seed": settings.seed},
-                    progress=settings.progress,
-                    checkpoint=settings.checkpoint,
+                    identity={"seed": self.seed},
+                    progress=self.progress,
+                    checkpoint=self.checkpoint,
                     resume=resume,
                 )
                 rows = torch.cat([outcome.model["rows"], _table(outcome.history)])
@@ -315,7 +381,7 @@ class Trainer:
         return {**record, **under("best.", record)}, reason
 
     def _tag_shares(self, tags: Float[Tensor, "w a"]) -> Float[Tensor, "w a"]:
-        shape = self.model.shape
+        shape = self.shape
         return tag_shares_of_words(tags, None if shape.ends else shape.index.separator)
 
 
@@ -341,92 +407,3 @@ def _table(history: Iterable[Row]) -> Float[Tensor, "k 3"]:
 def rows_of(table: Iterable[Sequence[float]]) -> tuple[Row, ...]:
     """The history of EM whose iterations, values and seconds these are."""
     return tuple(Row(int(i), value, float("nan"), 1.0, int(i), s) for i, value, s in table)
-
-
-# Training of the composite model from documents: folds, a start, rounds of EM.
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class CompositeFit:
-    """A trained model, the n-gram model of all documents, and how new documents begin."""
-
-    model: CompositeModel
-    vocabulary: Vocabulary
-    names: tuple[str, ...]  # of symbols, phrases first
-    ngrams: NgramLevel | None
-    tag_of_word: Figures  # p(preterminal | word), which the n-gram model knows tags by
-    prior: Figures  # shares of topics in the training text
-    strength: float  # tokens that the prior is worth
-    history: tuple[Row, ...]  # of the training text and a treebank's rules, round after round
-    held_out: tuple[float, ...]  # log-likelihoods of folds judged by others, between rounds
-    reason: str
-
-
-def fit_composite(
-    text: DocumentStream,
-    documents: int,
-    vocabulary: Vocabulary,
-    shape: CompositeShape,
-    order: int,
-    choice: GrammarChoice,
-    settings: CompositeSettings,
-) -> CompositeFit:
-    """The model trained on so many documents, from the best of several starts.
-
-    `order` 1: without an n-gram model.
-    """
-    folds = folds_of(text, fold_numbers(text, documents), order, vocabulary)
-    topics = start_topics(text, shape, documents, settings.seed)
-    begun = [_begin(settings, shape, text, folds, topics, start) for start in choice.starts]
-    trainer, record = begun[0] if len(begun) == 1 else min(begun, key=lambda one: _promise(*one))
-    record, reason = trainer.run(record)
-    return CompositeFit(
-        trainer.model.with_tensors(record),
-        vocabulary,
-        choice.names,
-        NgramLevel.learn(text.stream, order, vocabulary) if order > 1 else None,
-        record["tag_of_word"].double().cpu().numpy(),
-        topic_prior(record["documents"]),
-        float(record["strength"]),
-        rows_of(record["rows"].tolist()),
-        tuple(record["held"].tolist()),
-        reason,
-    )
-
-
-def _begin(
-    settings: CompositeSettings,
-    shape: CompositeShape,
-    text: DocumentStream,
-    folds: Sequence[Fold],
-    topics: PLSA,
-    start: GrammarStart,
-) -> tuple[Trainer, Parameters]:
-    """A training before its first step."""
-    guess = start.tag_of_word.clone()
-    if shape.grammar is not None:
-        guess[shape.index.separator] = 0
-    train = batches(text, fold_scores(text, folds, guess), shape)
-    given = folds[0].level is not None
-    model = start_model(shape, train, topics, start, given).to(settings.device, settings.kind)
-    treebank = shape.grammar is not None and not shape.grammar.dense
-    prior = RulePrior.around(model, TREEBANK_USES if treebank else 0.0)
-    state = {
-        **model.tensors(),
-        "documents": torch.from_numpy(topics.documents).to(model.weights),
-        "tag_of_word": guess,
-        "common": model.weights,
-        "strength": torch.tensor(10.0, dtype=torch.float64),
-    }
-    record = state | {f"best.{name}": value for name, value in state.items()}
-    nothing = torch.zeros(0, dtype=torch.float64)
-    record |= {"held": nothing, "rows": nothing.reshape(0, 3), "rounds": nothing.sum()}
-    return Trainer(settings, text, folds, model, prior), record
-
-
-def _promise(trainer: Trainer, record: Parameters) -> float:
-    """How improbable some of the text is after a few steps."""
-    some = _derived(trainer.text_batches(record["tag_of_word"]))[:SOME_BATCHES]
-    step = partial(trainer.step, train=some)
-    return replace(trainer.settings.em, max_iterations=SOME_STEPS).fit(step, record).value
