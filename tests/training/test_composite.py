@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from mrflearn.estimators.composite_training import FoldTrial, text_step, weight_step
 from mrflearn.execution.executor import Serial
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import inside_outside
@@ -23,7 +24,6 @@ from mrflearn.models.composite_lm import (
 )
 from mrflearn.models.topics import PLSA, document_counts
 from mrflearn.objectives.expected_counts import RulePrior
-from mrflearn.training.composite import FoldTrial, text_step, weight_step
 from mrflearn.training.em import EM, StepFunction
 from support.composites import STATES, batch_of, random_model, text_of
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -15,11 +14,12 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.composite_answers import CompositeQuestions
-from mrflearn.estimators.text_score import refuse_marks, unknown_policy
+from mrflearn.estimators.composite_training import CompositeFit, CompositeTraining, rows_of
+from mrflearn.estimators.text_score import unknown_policy
 from mrflearn.execution.executor import Executor, executor_for
-from mrflearn.execution.resources import choose_device, choose_dtype, one_thread
+from mrflearn.execution.resources import one_thread
 from mrflearn.features.ngrams import NgramIndex
-from mrflearn.io.corpus import Document, Documents, Vocabulary, hold_documents
+from mrflearn.io.corpus import Documents, Vocabulary, hold_documents
 from mrflearn.io.files import PathLike
 from mrflearn.kernels.rules import RULE_COLUMNS, RuleShape
 from mrflearn.models.composite_lm import (
@@ -27,15 +27,12 @@ from mrflearn.models.composite_lm import (
     CompositeModel,
     CompositeShape,
     Level,
-    stream_of,
 )
-from mrflearn.models.ngram import NgramLevel, NgramModel, bucket_count
+from mrflearn.models.ngram import NgramLevel, NgramModel
 from mrflearn.models.storage import figure, texts
 from mrflearn.objectives.base import under
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
-from mrflearn.training.composite import CompositeFit, CompositeTraining, rows_of
-from mrflearn.training.composite_start import GrammarLike, choose_grammar
-from mrflearn.training.em import EM
+from mrflearn.training.composite_start import GrammarLike
 
 CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")  # of an n-gram level, by order
 
@@ -150,41 +147,14 @@ class CompositeLanguageModel(CompositeQuestions):
 
         """
         del y
-        self._check_settings()
-        documents = hold_documents(X)
-        vocabulary = self._vocabulary(documents)
-        text = stream_of(documents, vocabulary)
-        choice = choose_grammar(
-            self.grammar, vocabulary, self.horizontal, self.restarts, self.random_state
-        )
-        levels = self._levels(choice.wiring is not None)
-        most = 1 + max((level.words for level in levels), default=0)
-        ends = choice.wiring is None
-        index = NgramIndex.of(text.stream, most, len(vocabulary), vocabulary.separator, ends=ends)
-        device, single = choose_device(self.device), self.dtype == "float32"
-        wiring = None if choice.wiring is None else choice.wiring.to(device)
-        shape = CompositeShape(levels, index, wiring, self.topics, bucket_count(self.order))
+        for name in ("order", "topics", "rounds", "restarts"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} must be >= 1; got {getattr(self, name)}.")
+        documents, saved = hold_documents(X), checkpoint_of(checkpoint)
         with executor_for(self.n_jobs) if executor is None else nullcontext(executor) as place:
-            training = CompositeTraining(
-                text,
-                len(documents),
-                vocabulary,
-                self.order,
-                choice,
-                shape,
-                EM(self.max_iterations, self.tolerance, slack=1e-5 if single else 1e-9),
-                self.rounds,
-                self.longest,
-                self.random_state,
-                choose_dtype(self.dtype),
-                device,
-                place,
-                self.verbose,
-                checkpoint_of(checkpoint),
-                resume,
-            )
+            training = CompositeTraining(self, documents, place, saved, resume)
             self.fit_ = training.fit()
-        self.unknown_seen_ = bool((text.stream == vocabulary.unknown).any())
+        self.unknown_seen_ = bool((training.text.stream == self.vocabulary_.unknown).any())
         return self
 
     def _learned_parts(self) -> Parts:
@@ -267,24 +237,3 @@ class CompositeLanguageModel(CompositeQuestions):
     def unknown_policy_(self) -> str:
         """How words outside the vocabulary are scored, in words."""
         return unknown_policy(self.unknown_seen_)
-
-    def _vocabulary(self, documents: Sequence[Document]) -> Vocabulary:
-        counts = Counter(word for sentences in documents for words in sentences for word in words)
-        if not counts:
-            raise DataError("the documents hold no words. Is the file empty?")
-        refuse_marks(counts)
-        return Vocabulary.from_counts(counts, size=self.vocabulary_size, min_count=self.min_count)
-
-    def _levels(self, grammar: bool) -> tuple[Level, ...]:
-        if self.levels is not None:
-            return tuple(Level.read(name) for name in self.levels)
-        tag, topic = (["A"] if grammar else []), (["h"] if self.topics > 1 else [])
-        both = ["Ah"] if tag and topic else []
-        # Beside topics, so that these need not explain common words as well.
-        none = [""] if topic or not (tag or self.order > 1) else []
-        return tuple(Level.read(name) for name in [*both, *tag, *topic, *none])
-
-    def _check_settings(self) -> None:
-        for name in ("order", "topics", "rounds", "restarts"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} must be >= 1; got {getattr(self, name)}.")

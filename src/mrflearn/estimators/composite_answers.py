@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
+from mrflearn.estimators.composite_training import CompositeFit
 from mrflearn.estimators.text_score import ScoresText, TextScore, best_words
 from mrflearn.execution.resources import one_thread
 from mrflearn.features.document_stream import DocumentStream
@@ -32,7 +33,6 @@ from mrflearn.models.ngram import draw, with_blind
 from mrflearn.models.pcfg import DerivationSampler, named_tree
 from mrflearn.models.topics import Folded, fold_in
 from mrflearn.objectives.expected_counts import sentence_log_likelihoods
-from mrflearn.training.composite import CompositeFit
 
 
 class CompositeQuestions(Estimator, ScoresText):
@@ -188,9 +188,7 @@ class CompositeQuestions(Estimator, ScoresText):
                 share = weights[:, place]
                 mixed += (words * (share if level.tag else share.sum()).reshape(-1, 1)).sum(dim=1)
         if not mixed.any():
-            raise SettingsError(
-                "this model was trained with one topic, which distinguishes nothing."
-            )
+            raise SettingsError("this model has one topic, which distinguishes nothing.")
         given = (mixed / mixed.sum(dim=0)).numpy()
         common = given @ fit.prior
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -181,10 +181,12 @@ class LanguageModel(WordSpace, ScoresText):
             raise SettingsError(f"dims must be >= 1; got {self.dims}.")
         text = X if isinstance(X, Moments) else hold(X)
         start = getattr(self, "model_", None) if self.warm_start else None
-        moments = self._moments(text, None if start is None else self.vocabulary_)
-        vocabulary = moments.vocabulary
-        assert vocabulary is not None  # noqa: S101 - `moments_of` made sure
-        held_out = None if validation is None else self._moments(validation, vocabulary)
+        known = None if start is None else self.vocabulary_
+        size, least = self.vocabulary_size, self.min_count
+        moments = moments_of(text, self.context, known, size=size, min_count=least)
+        words = moments.vocabulary
+        assert words is not None  # noqa: S101 - `moments_of` made sure
+        held_out = None if validation is None else moments_of(validation, self.context, words)
         settings = LiftedSettings(
             weights=None if isinstance(self.weights, str) else self.weights,
             seed=self.random_state,
@@ -196,7 +198,7 @@ class LanguageModel(WordSpace, ScoresText):
         )
         fitted = self._train(text, moments, settings, held_out)
         self.outcome_, self.log_partition_bound_ = fitted
-        self.model_, self.vocabulary_ = fitted.model, vocabulary
+        self.model_, self.vocabulary_ = fitted.model, words
         self._lengths = np.stack([moments.lengths, moments.length_counts])
         self.bound_ = self._mean_bound(moments)
         self.validation_bound_ = None if held_out is None else self._mean_bound(held_out)

@@ -124,9 +124,7 @@ def _sum_one(weights: Sequence[float] | None, offsets: int) -> tuple[float, ...]
         return default_weights(offsets)
     given = [float(weight) for weight in weights]
     if len(given) != offsets or min(given) <= 0:
-        raise SettingsError(
-            f"weights={list(weights)}: {offsets} offsets need {offsets} numbers above 0."
-        )
+        raise SettingsError(f"weights={given}: {offsets} offsets need {offsets} numbers above 0.")
     return tuple(weight / sum(given) for weight in given)
 
 
@@ -238,12 +236,9 @@ def train_on_best_weights(
 
     The best is the one whose certified bound on the validation moments is highest.
     """
-    offsets = len(moments.offsets)
-    choices = [default_weights(offsets, ratio) for ratio in RATIOS]
-    saved = Stages(settings.checkpoint, settings.resume)
-    fits = []
-    for rho in choices:
-        checkpoint, resume = saved.next()
+    saved, fits = Stages(settings.checkpoint, settings.resume), []
+    for ratio in RATIOS:
+        rho, (checkpoint, resume) = default_weights(len(moments.offsets), ratio), saved.next()
         own = replace(settings, weights=rho, checkpoint=checkpoint, resume=resume)
         fits.append(train_lifted(moments, own, valid))
 

@@ -128,12 +128,14 @@ class PottsField(FieldQuestions):
         if weights is None and self.identity is not None:
             weights = sequence_weights(rows, states, self.identity)
         weights = Samples(rows, weights).row_weights
-        l2 = self._strengths(rows.shape[1])
-        dtype = choose_dtype(self.dtype)
-        couplings = rows.shape[1] * (rows.shape[1] - 1) // 2 * states**2
+        columns, dtype = rows.shape[1], choose_dtype(self.dtype)
+        l2 = {"fields": self.l2_fields, "couplings": self.l2_couplings * (columns - 1)}
+        if min(l2.values()) < 0:
+            raise SettingsError("l2_fields and l2_couplings, strengths of L2, must be >= 0.")
+        couplings = columns * (columns - 1) // 2 * states**2
         require_memory(
             dtype.itemsize * LBFGS().vectors_held * couplings,
-            f"training the {couplings:,} couplings of {rows.shape[1]:,} columns",
+            f"training the {couplings:,} couplings of {columns:,} columns",
             "Use fewer columns, or a device with more memory.",
             rows.device,
         )
@@ -149,10 +151,8 @@ class PottsField(FieldQuestions):
             checkpoint=checkpoint,
             resume=resume,
         )
-        self.outcome_ = outcome
-        self.model_ = outcome.model
-        self.n_effective_ = float(weights.sum())
-        self.n_features_in_ = rows.shape[1]
+        self.outcome_, self.model_ = outcome, outcome.model
+        self.n_effective_, self.n_features_in_ = float(weights.sum()), columns
         return self
 
     @property
@@ -194,24 +194,13 @@ class PottsField(FieldQuestions):
         table = state_rows(X, spins=False)
         rows = torch.as_tensor(table, device=choose_device(self.device))
         if rows.ndim != 2 or rows.shape[1] < 2:
-            raise DataError(
-                f"an alignment is sequences x columns, two or more; this has "
-                f"{rows.shape[-1]} feature(s): shape {tuple(rows.shape)}."
-            )
+            found = f"{rows.shape[-1]} feature(s): shape {tuple(rows.shape)}"
+            raise DataError(f"an alignment is sequences x columns, two or more; this has {found}.")
         molecule = molecule_of(X)
         letters = 2 if molecule is None else len(ALPHABETS[molecule])
         states = self.states or max(letters, int(rows.max()) + 1 if rows.numel() else 0)
         check_states(rows, torch.full((rows.shape[1],), states, device=rows.device))
         return rows, states
-
-    def _strengths(self, columns: int) -> dict[str, float]:
-        """Of L2 (strength * sum of squares)."""
-        if min(self.l2_fields, self.l2_couplings) < 0:
-            raise SettingsError(
-                f"l2_fields and l2_couplings must be >= 0; got {self.l2_fields} and "
-                f"{self.l2_couplings}."
-            )
-        return {"fields": self.l2_fields, "couplings": self.l2_couplings * (columns - 1)}
 
 
 def _frequencies(samples: Samples, states: int) -> Float[Tensor, "v s"]:
@@ -236,9 +225,8 @@ def _sizes(
     spread = frequencies * (1 - frequencies)
     first, second = model.pairs
     # Each coupling is read by the conditionals of both of its variables.
-    couplings = frequencies[first].unsqueeze(2) * spread[second].unsqueeze(1) + spread[
-        first
-    ].unsqueeze(2) * frequencies[second].unsqueeze(1)
+    couplings = torch.einsum("pa,pb->pab", frequencies[first], spread[second])
+    couplings += torch.einsum("pa,pb->pab", spread[first], frequencies[second])
     curvatures = {"fields": spread[:, 1:], "couplings": couplings}
     sizes = {
         name: (total * own + 2 * l2[name]).rsqrt().to(model.fields.dtype)

@@ -227,9 +227,7 @@ class WordContext:
         wanted[word >= self.words] = -1
         place = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
         found = self.code[place] == wanted
-        chosen: Float[np.ndarray, " n"]
-        chosen = np.where(found, self.score[place], alone + np.log(self.left))
-        return chosen
+        return np.asarray(np.where(found, self.score[place], alone + np.log(self.left)))
 
 
 def word_context(counts: TagCounts, entries: WordTags) -> WordContext:

@@ -17,32 +17,38 @@ when the folds were most probable; `held`, log-likelihoods of the folds after ea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import NamedTuple, final
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.errors import DataError
+from mrflearn.estimators.text_score import refuse_marks
 from mrflearn.execution.executor import Executor
+from mrflearn.execution.resources import choose_device, choose_dtype
 from mrflearn.features.document_stream import DocumentStream
-from mrflearn.features.ngrams import Counts
-from mrflearn.io.corpus import Vocabulary
+from mrflearn.features.ngrams import Counts, NgramIndex
+from mrflearn.io.corpus import Document, Vocabulary
 from mrflearn.models.composite_lm import (
     CompositeModel,
     CompositeShape,
     Figures,
+    Level,
     NgramScores,
     TokenBatch,
     batches,
     common_weights,
     ngram_scores,
     normalised_weights,
+    stream_of,
 )
-from mrflearn.models.ngram import NgramLevel
+from mrflearn.models.ngram import NgramLevel, bucket_count
 from mrflearn.models.topics import PLSA, best_strength
 from mrflearn.objectives.base import under
 from mrflearn.objectives.expected_counts import (
@@ -54,8 +60,8 @@ from mrflearn.objectives.expected_counts import (
 )
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_start import (
-    GrammarChoice,
     GrammarStart,
+    choose_grammar,
     start_model,
     start_topics,
     tag_shares_of_words,
@@ -63,6 +69,9 @@ from mrflearn.training.composite_start import (
 from mrflearn.training.em import EM, Parameters, StepFunction
 from mrflearn.training.loop import interruptible
 from mrflearn.training.outcome import Row
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.composite import CompositeLanguageModel
 
 # One EM step of each phase.
 
@@ -180,6 +189,18 @@ def deleted_model(model: CompositeModel, rest: Expected, prior: RulePrior) -> Co
     return maximise(model, replace(rest, rules=rules, start=start))
 
 
+def chosen_levels(settings: CompositeLanguageModel, grammar: bool) -> tuple[Level, ...]:
+    """The learned levels that settings ask for: by name, or those that tags and topics need."""
+    names = settings.levels
+    if names is None:
+        tag, topic = (["A"] if grammar else []), (["h"] if settings.topics > 1 else [])
+        both = ["Ah"] if tag and topic else []
+        # Beside topics, so that these need not explain common words as well.
+        none = [""] if topic or not (tag or settings.order > 1) else []
+        names = [*both, *tag, *topic, *none]
+    return tuple(Level.read(name) for name in names)
+
+
 # The two phases, and how they alternate.
 
 
@@ -209,52 +230,59 @@ class CompositeFit:
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class CompositeTraining:
-    """All that one training goes by; each phase takes a record and gives the next one."""
+    """One training of a composite model; each phase takes a record and gives the next one."""
 
-    text: DocumentStream
-    documents: int
-    vocabulary: Vocabulary
-    order: int  # 1: without an n-gram model
-    grammar: GrammarChoice
-    shape: CompositeShape  # its wiring on the device
-    em: EM
-    rounds: int
-    longest: int | None
-    seed: int
-    kind: torch.dtype
-    device: torch.device
-    executor: Executor
-    progress: bool
-    checkpoint: Checkpoint | None
-    resume: bool
-
-    @cached_property
-    def folds(self) -> list[Fold]:
-        """Parts of the text, for deleted estimation."""
-        number = fold_numbers(self.text, self.documents)
-        return folds_of(self.text, number, self.order, self.vocabulary)
-
-    @cached_property
-    def prior(self) -> RulePrior:
-        """What a treebank says of rules; a latent grammar says nothing."""
-        treebank = self.shape.grammar is not None and not self.shape.grammar.dense
-        start, uses = self.grammar.starts[0], TREEBANK_USES if treebank else 0.0
-        logs = (own.to(self.device, self.kind) for own in (start.rules, start.start))
-        return RulePrior(*(uses * own.exp() for own in logs))
+    def __init__(
+        self,
+        settings: CompositeLanguageModel,
+        documents: Sequence[Document],
+        executor: Executor,
+        checkpoint: Checkpoint | None,
+        resume: bool,
+    ) -> None:
+        self.settings, self.executor = settings, executor
+        self.checkpoint, self.resume = checkpoint, resume
+        counts = Counter(word for sentences in documents for words in sentences for word in words)
+        if not counts:
+            raise DataError("the documents hold no words. Is the file empty?")
+        refuse_marks(counts)
+        size, least, seed = settings.vocabulary_size, settings.min_count, settings.random_state
+        self.vocabulary = words = Vocabulary.from_counts(counts, size=size, min_count=least)
+        self.text, self.documents = stream_of(documents, words), len(documents)
+        self.grammar = choose_grammar(
+            settings.grammar, words, settings.horizontal, settings.restarts, seed
+        )
+        dtype, device = choose_dtype(settings.dtype), choose_device(settings.device)
+        self.like = torch.zeros(0, dtype=dtype, device=device)
+        slack = 1e-5 if dtype == torch.float32 else 1e-9
+        self.em = EM(settings.max_iterations, settings.tolerance, slack)
+        wiring, order = self.grammar.wiring, settings.order
+        levels = chosen_levels(settings, wiring is not None)
+        most = 1 + max((level.words for level in levels), default=0)
+        ends = wiring is None
+        index = NgramIndex.of(self.text.stream, most, len(words), words.separator, ends=ends)
+        moved = None if wiring is None else wiring.to(device)
+        self.shape = CompositeShape(levels, index, moved, settings.topics, bucket_count(order))
+        self.folds = folds_of(self.text, fold_numbers(self.text, self.documents), order, words)
+        # What a treebank says of rules; a latent grammar says nothing.
+        start, uses = self.grammar.starts[0], 0.0
+        if wiring is not None and not wiring.dense:
+            uses = TREEBANK_USES
+        logs = (own.to(self.like) for own in (start.rules, start.start))
+        self.prior = RulePrior(*(uses * own.exp() for own in logs))
 
     def fit(self) -> CompositeFit:
         """The trained model, from the best of several starts."""
-        topics = start_topics(self.text, self.shape, self.documents, self.seed)
+        seed, order = self.settings.random_state, self.settings.order
+        topics = start_topics(self.text, self.shape, self.documents, seed)
         begun = [self.begin(start, topics) for start in self.grammar.starts]
         record, reason = self.run(begun[0] if len(begun) == 1 else min(begun, key=self.promise))
-        order, vocabulary = self.order, self.vocabulary
         return CompositeFit(
             CompositeModel.of(self.shape, record),
-            vocabulary,
+            self.vocabulary,
             self.grammar.names,
-            NgramLevel.learn(self.text.stream, order, vocabulary) if order > 1 else None,
+            NgramLevel.learn(self.text.stream, order, self.vocabulary) if order > 1 else None,
             record["tag_of_word"].double().cpu().numpy(),
             topic_prior(record["documents"]),
             float(record["strength"]),
@@ -269,8 +297,8 @@ class CompositeTraining:
         if not shape.ends:
             guess[shape.index.separator] = 0
         train = batches(self.text, fold_scores(self.text, self.folds, guess), shape)
-        model = start_model(shape, train, topics, start, self.order > 1)
-        model = model.to(self.device, self.kind)
+        model = start_model(shape, train, topics, start, self.settings.order > 1)
+        model = model.to(self.like.device, self.like.dtype)
         state = {
             **model.tensors(),
             "documents": torch.from_numpy(topics.documents).to(model.weights),
@@ -291,7 +319,7 @@ class CompositeTraining:
     def text_batches(self, tag_of_word: Float[Tensor, "w a"]) -> list[TokenBatch]:
         """The text, with what the n-gram models of other folds make of it."""
         scores = fold_scores(self.text, self.folds, tag_of_word)
-        return batches(self.text, scores, self.shape, self.longest)
+        return batches(self.text, scores, self.shape, self.settings.longest)
 
     def step(self, parameters: Parameters, train: list[TokenBatch]) -> tuple[float, Parameters]:
         """One EM step on the text, whose batches are made here if there are none."""
@@ -305,7 +333,7 @@ class CompositeTraining:
         Topic shares are those that the sentences before in a document suggest.
         """
         model, documents = CompositeModel.of(self.shape, record), record["documents"]
-        shape, longest, counts, texts = self.shape, self.longest, [], []
+        shape, longest, counts, texts = self.shape, self.settings.longest, [], []
         for fold in self.folds:
             own = batches(fold.text, fold.scores(record["tag_of_word"]), shape, longest)
             counts.append(expect(model, documents, own, self.executor))
@@ -332,7 +360,7 @@ class CompositeTraining:
         Tied, they are first fitted as if all preterminals were one.
         """
         seen: list[tuple[float, Tensor]] = []
-        with interruptible(announce=self.progress) as interrupt:
+        with interruptible(announce=self.settings.verbose) as interrupt:
             record, trials = self.deleted_models(record)
         em, stopped = replace(self.em, max_iterations=WEIGHT_STEPS), interrupt.is_set()
         for now_tied in [True, False] if tied else [False]:
@@ -357,8 +385,8 @@ class CompositeTraining:
         Of the models between rounds the one under which the folds are most probable is kept.
         """
         resume, stopped, reason = self.resume, False, ""
-        em = replace(self.em, max_iterations=-(-self.em.max_iterations // self.rounds))
-        while resume or record["rounds"] < self.rounds:
+        em = replace(self.em, max_iterations=-(-self.em.max_iterations // self.settings.rounds))
+        while resume or record["rounds"] < self.settings.rounds:
             if not resume:
                 record, stopped = self.learn_weights(record, tied=not record["rounds"])
                 record["rounds"] = record["rounds"] + 1
@@ -366,8 +394,8 @@ class CompositeTraining:
                 outcome = em.fit(
                     partial(self.step, train=[]),
                     record,
-                    identity={"seed": self.seed},
-                    progress=self.progress,
+                    identity={"seed": self.settings.random_state},
+                    progress=self.settings.verbose,
                     checkpoint=self.checkpoint,
                     resume=resume,
                 )
