@@ -119,7 +119,7 @@ def test_annealed_estimate_is_near_the_exact_ring(fitted):
     text = sentences(30, seed=4)
     exact = fitted.log_likelihood(text, "ring")
     found = fitted.log_likelihood(text, "ais")
-    scores = fitted._fitted().model.potentials().double()
+    scores = fitted.model_.potentials().double()
     # The estimate is for a ring of 48 positions, which stands for the longer one of the text.
     short, long = (float(ring_log_partition(scores, n)) / n for n in (48, exact.positions))
     error = found.standard_error / found.positions

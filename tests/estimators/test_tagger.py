@@ -177,12 +177,12 @@ def test_a_trial_that_fails_leaves_the_tagger_as_it_was():
     text = toy_sentences(20, seed=0)
     short = text[0][:3], text[1][:2]
     fresh = JointTagger(l2=[0.1, 0.3], max_iterations=2)
-    with pytest.raises(DataError, match="3 sentences and tags for 2"):
+    with pytest.raises(DataError, match="3 sequences and y has 2"):
         fresh.fit(*text, validation=short)
     assert vars(fresh) == vars(clone(fresh))
     fitted = JointTagger(max_iterations=2).fit(*text)
     before = dict(vars(fitted))
-    with pytest.raises(DataError, match="3 sentences and tags for 2"):
+    with pytest.raises(DataError, match="3 sequences and y has 2"):
         fitted.set_params(l2=[0.2, 0.4]).fit(*text, validation=short)
     assert vars(fitted) == {**before, "l2": [0.2, 0.4]}
 

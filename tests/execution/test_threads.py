@@ -108,7 +108,7 @@ def test_answers_left_half_way_leave_torch_as_it_was() -> None:
     next(crf._chains([[{"w": w} for w in s] for s in sentences]))
     assert (torch.get_num_threads(), torch.is_grad_enabled()) == (2, True)
     tagger = JointTagger(max_iterations=2).fit(sentences, tags)
-    next(_chains(tagger._fitted(), sentences))
+    next(_chains(tagger.learned_, sentences))
     assert (torch.get_num_threads(), torch.is_grad_enabled()) == (2, True)
 
 

@@ -81,7 +81,7 @@ def test_what_the_grammar_cannot_produce_is_counted_and_teaches_nothing() -> Non
     model = random_model(DOCUMENTS, ["A"])
     tensors = model.tensors()
     tensors["rules"] = torch.full_like(model.rules, -torch.inf)
-    cut: CompositeModel = model.with_tensors(tensors)
+    cut: CompositeModel = CompositeModel.of(model.shape, tensors)
     batch: TokenBatch = batch_of(cut, DOCUMENTS)
     found = ExpectedCounts(cut, SHARES)(batch)
     assert found.impossible == 2  # one word needs no rule

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from mrflearn.estimators.composite_training import FoldTrial, text_step, weight_step
 from mrflearn.execution.executor import Serial
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import inside_outside
@@ -23,7 +24,6 @@ from mrflearn.models.composite_lm import (
 )
 from mrflearn.models.topics import PLSA, document_counts
 from mrflearn.objectives.expected_counts import RulePrior
-from mrflearn.training.composite import FoldTrial, text_step, weight_step
 from mrflearn.training.em import EM, StepFunction
 from support.composites import STATES, batch_of, random_model, text_of
 
@@ -35,7 +35,7 @@ LEVELS = st.sampled_from([["uvAh", "vAh", "Ah", "A"], ["vh", "h"], ["Ah", "A", "
 
 def steps_of(model: CompositeModel, train: list[TokenBatch], uses: float) -> StepFunction:
     prior = RulePrior.around(model, uses)
-    return partial(text_step, model=model, train=train, executor=Serial(), prior=prior)
+    return partial(text_step, shape=model.shape, train=train, executor=Serial(), prior=prior)
 
 
 def start_of(model: CompositeModel) -> dict[str, torch.Tensor]:
@@ -71,7 +71,7 @@ def test_topics_alone_are_plsa() -> None:
     model = random_model(documents, ["h"], grammar=None)
     only = torch.zeros_like(model.weights)
     only[:, :, 0] = 1
-    model = model.with_tensors({**model.tensors(), "weights": only})
+    model = CompositeModel.of(model.shape, {**model.tensors(), "weights": only})
     step = steps_of(model, [batch_of(model, documents)], 0.0)
     words = [np.array([1, 2, 2, 0, 3, 0]), np.array([4, 1, 0, 2, 2, 0])]  # ends are words
     alone = PLSA(model.tables[0][:-2, 0].numpy(), SHARES.numpy())
@@ -89,7 +89,7 @@ def test_a_grammar_alone_is_a_pcfg() -> None:
     model = random_model(documents, ["A"], topics=1)
     only = torch.zeros_like(model.weights)
     only[:, :, 0] = 1
-    model = model.with_tensors({**model.tensors(), "weights": only})
+    model = CompositeModel.of(model.shape, {**model.tensors(), "weights": only})
     shares = torch.ones(2, 1, dtype=torch.float64)
     step = steps_of(model, [batch_of(model, documents)], 0.0)
     value, new = step({**model.tensors(), "documents": shares})

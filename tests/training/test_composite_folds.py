@@ -9,12 +9,18 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from mrflearn.estimators.composite_training import (
+    FOLDS,
+    deleted_model,
+    fold_numbers,
+    fold_scores,
+    folds_of,
+)
 from mrflearn.execution.executor import Serial
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.composite_lm import maximise_tables
 from mrflearn.models.ngram import NgramLevel
 from mrflearn.objectives.expected_counts import RulePrior, counts_of_others, expect
-from mrflearn.training.composite import FOLDS, deleted_model, fold_numbers, fold_scores, folds_of
 from support.composites import batch_of, random_model, text_of
 
 VOCABULARY = Vocabulary(("<S>", "<unk>", "a", "b", "c"))

@@ -7,7 +7,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from functools import cache
-from typing import Any, Generic, NamedTuple, Self, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, get_type_hints
 
 from sklearn.base import BaseEstimator
 from torch import Tensor
@@ -131,13 +131,14 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         tags.input_tags.two_d_array = False  # sequences, texts or graphs
         return tags
 
-    def _after_fit(self, name: str) -> Any:
-        """The attribute that `fit` or `load` made; `NotFittedError` before."""
-        value = getattr(self, name, None)
-        if value is None:
+    if not TYPE_CHECKING:  # type checkers go by what each class declares
+
+        def __getattr__(self, name: str) -> Any:
+            """`NotFittedError` for what `fit` or `load` would have made."""
             kind = type(self).__name__
-            raise NotFittedError(f"this {kind} is not fitted yet; call `fit`, or `load` one.")
-        return value
+            if name.endswith("_") and not any(own.endswith("_") for own in vars(self)):
+                raise NotFittedError(f"this {kind} is not fitted yet; call `fit`, or `load` one.")
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
 
 def load(path: str | os.PathLike[str], *, device: str = "cpu") -> Any:

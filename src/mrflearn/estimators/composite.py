@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,11 +14,12 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.composite_answers import CompositeQuestions
-from mrflearn.estimators.text_score import refuse_marks, unknown_policy
+from mrflearn.estimators.composite_training import CompositeFit, CompositeTraining, rows_of
+from mrflearn.estimators.text_score import unknown_policy
 from mrflearn.execution.executor import Executor, executor_for
-from mrflearn.execution.resources import choose_device, one_thread
+from mrflearn.execution.resources import one_thread
 from mrflearn.features.ngrams import NgramIndex
-from mrflearn.io.corpus import Document, Documents, Vocabulary, hold_documents
+from mrflearn.io.corpus import Documents, Vocabulary, hold_documents
 from mrflearn.io.files import PathLike
 from mrflearn.kernels.rules import RULE_COLUMNS, RuleShape
 from mrflearn.models.composite_lm import (
@@ -26,19 +27,17 @@ from mrflearn.models.composite_lm import (
     CompositeModel,
     CompositeShape,
     Level,
-    stream_of,
 )
-from mrflearn.models.ngram import NgramLevel, NgramModel, bucket_count
+from mrflearn.models.ngram import NgramLevel, NgramModel
 from mrflearn.models.storage import figure, texts
 from mrflearn.objectives.base import under
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
-from mrflearn.training.composite import CompositeFit, CompositeSettings, fit_composite, rows_of
-from mrflearn.training.composite_start import GrammarLike, choose_grammar
-from mrflearn.training.em import EM
+from mrflearn.training.composite_start import GrammarLike
 
 CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")  # of an n-gram level, by order
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CompositeLanguageModel(CompositeQuestions):
     """A language model of documents: word n-grams, phrase structure and topics in one [Wang 2005].
 
@@ -97,44 +96,23 @@ class CompositeLanguageModel(CompositeQuestions):
 
     """
 
-    def __init__(
-        self,
-        order: int = 3,
-        *,
-        grammar: GrammarLike = None,
-        topics: int = 1,
-        horizontal: int | None = 1,
-        levels: Sequence[str] | None = None,
-        longest: int | None = 40,
-        min_count: int = 1,
-        vocabulary_size: int | None = None,
-        max_iterations: int = 20,
-        rounds: int = 4,
-        tolerance: float = 1e-5,
-        restarts: int = 1,
-        dtype: Literal["float32", "float64"] = "float64",
-        random_state: int = 0,
-        device: str = "cpu",
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.order = order
-        self.grammar = grammar
-        self.topics = topics
-        self.horizontal = horizontal
-        self.levels = levels
-        self.longest = longest
-        self.min_count = min_count
-        self.vocabulary_size = vocabulary_size
-        self.max_iterations = max_iterations
-        self.rounds = rounds
-        self.tolerance = tolerance
-        self.restarts = restarts
-        self.dtype = dtype
-        self.random_state = random_state
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    order: int = field(default=3, kw_only=False)
+    grammar: GrammarLike = None
+    topics: int = 1
+    horizontal: int | None = 1
+    levels: Sequence[str] | None = None
+    longest: int | None = 40
+    min_count: int = 1
+    vocabulary_size: int | None = None
+    max_iterations: int = 20
+    rounds: int = 4
+    tolerance: float = 1e-5
+    restarts: int = 1
+    dtype: Literal["float32", "float64"] = "float64"
+    random_state: int = 0
+    device: str = "cpu"
+    n_jobs: int | None = None
+    verbose: bool = False
 
     @one_thread()
     def fit(
@@ -169,43 +147,18 @@ class CompositeLanguageModel(CompositeQuestions):
 
         """
         del y
-        if resume and checkpoint is None:
-            raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-        self._check_settings()
-        documents = hold_documents(X)
-        vocabulary = self._vocabulary(documents)
-        text = stream_of(documents, vocabulary)
-        choice = choose_grammar(
-            self.grammar, vocabulary, self.horizontal, self.restarts, self.random_state
-        )
-        levels = self._levels(choice.wiring is not None)
-        most = 1 + max((level.words for level in levels), default=0)
-        ends = choice.wiring is None
-        index = NgramIndex.of(text.stream, most, len(vocabulary), vocabulary.separator, ends=ends)
-        buckets = bucket_count(self.order)
-        shape = CompositeShape(levels, index, choice.wiring, self.topics, buckets)
-        single, jobs = self.dtype == "float32", 1 if self.n_jobs is None else self.n_jobs
-        with executor_for(jobs) if executor is None else nullcontext(executor) as place:
-            settings = CompositeSettings(
-                EM(self.max_iterations, self.tolerance, slack=1e-5 if single else 1e-9),
-                self.rounds,
-                self.longest,
-                self.random_state,
-                torch.float32 if single else torch.float64,
-                choose_device(self.device),
-                place,
-                self.verbose,
-                checkpoint_of(checkpoint),
-                resume,
-            )
-            self.fit_ = fit_composite(
-                text, len(documents), vocabulary, shape, self.order, choice, settings
-            )
-        self.unknown_seen_ = bool((text.stream == vocabulary.unknown).any())
+        for name in ("order", "topics", "rounds", "restarts"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} must be >= 1; got {getattr(self, name)}.")
+        documents, saved = hold_documents(X), checkpoint_of(checkpoint)
+        with executor_for(self.n_jobs) if executor is None else nullcontext(executor) as place:
+            training = CompositeTraining(self, documents, place, saved, resume)
+            self.fit_ = training.fit()
+        self.unknown_seen_ = bool((training.text.stream == self.vocabulary_.unknown).any())
         return self
 
     def _learned_parts(self) -> Parts:
-        fit = self._fitted()
+        fit = self.fit_
         shape, level = fit.model.shape, fit.ngrams
         tensors = {f"model.{name}": value for name, value in fit.model.tensors().items()}
         tensors["prior"] = torch.from_numpy(fit.prior)
@@ -284,26 +237,3 @@ class CompositeLanguageModel(CompositeQuestions):
     def unknown_policy_(self) -> str:
         """How words outside the vocabulary are scored, in words."""
         return unknown_policy(self.unknown_seen_)
-
-    def _vocabulary(self, documents: Sequence[Document]) -> Vocabulary:
-        counts = Counter(word for sentences in documents for words in sentences for word in words)
-        if not counts:
-            raise DataError("the documents hold no words. Is the file empty?")
-        refuse_marks(counts)
-        return Vocabulary.from_counts(counts, size=self.vocabulary_size, min_count=self.min_count)
-
-    def _levels(self, grammar: bool) -> tuple[Level, ...]:
-        if self.levels is not None:
-            return tuple(Level.read(name) for name in self.levels)
-        tag, topic = (["A"] if grammar else []), (["h"] if self.topics > 1 else [])
-        both = ["Ah"] if tag and topic else []
-        # Beside topics, so that these need not explain common words as well.
-        none = [""] if topic or not (tag or self.order > 1) else []
-        return tuple(Level.read(name) for name in [*both, *tag, *topic, *none])
-
-    def _check_settings(self) -> None:
-        for name in ("order", "topics", "rounds", "restarts"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} must be >= 1; got {getattr(self, name)}.")
-        if self.dtype not in ("float32", "float64"):
-            raise SettingsError(f"dtype {self.dtype!r} is not one of 'float32', 'float64'.")

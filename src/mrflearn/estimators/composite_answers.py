@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
+from mrflearn.estimators.composite_training import CompositeFit
 from mrflearn.estimators.text_score import ScoresText, TextScore, best_words
 from mrflearn.execution.resources import one_thread
 from mrflearn.features.document_stream import DocumentStream
@@ -32,7 +33,6 @@ from mrflearn.models.ngram import draw, with_blind
 from mrflearn.models.pcfg import DerivationSampler, named_tree
 from mrflearn.models.topics import Folded, fold_in
 from mrflearn.objectives.expected_counts import sentence_log_likelihoods
-from mrflearn.training.composite import CompositeFit
 
 
 class CompositeQuestions(Estimator, ScoresText):
@@ -44,7 +44,7 @@ class CompositeQuestions(Estimator, ScoresText):
     @property
     def vocabulary_(self) -> Vocabulary:
         """The words, with `<S>` for sentence boundaries and `<unk>` for any other word."""
-        return self._fitted().vocabulary
+        return self.fit_.vocabulary
 
     @one_thread()
     def score_samples(self, X: Documents) -> Figures:
@@ -147,7 +147,7 @@ class CompositeQuestions(Estimator, ScoresText):
             The most probable first; `</s>` is the end of the sentence.
 
         """
-        fit = self._fitted()
+        fit = self.fit_
         model, wiring = fit.model, fit.model.shape.grammar
         ids = fit.vocabulary.encode(words).tolist()
         shares = self.document_topics([document])
@@ -178,7 +178,7 @@ class CompositeQuestions(Estimator, ScoresText):
             p(word | topic), for each topic.
 
         """
-        fit = self._fitted()
+        fit = self.fit_
         model, words_of, size = fit.model, fit.vocabulary.words, len(fit.vocabulary)
         mixed = torch.zeros(size, model.shape.topics, dtype=torch.float64)
         weights = (model.weights.mean(dim=0) * model.tags.unsqueeze(1)).double().cpu()
@@ -188,9 +188,7 @@ class CompositeQuestions(Estimator, ScoresText):
                 share = weights[:, place]
                 mixed += (words * (share if level.tag else share.sum()).reshape(-1, 1)).sum(dim=1)
         if not mixed.any():
-            raise SettingsError(
-                "this model was trained with one topic, which distinguishes nothing."
-            )
+            raise SettingsError("this model has one topic, which distinguishes nothing.")
         given = (mixed / mixed.sum(dim=0)).numpy()
         common = given @ fit.prior
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -248,7 +246,7 @@ class CompositeQuestions(Estimator, ScoresText):
             The words of each sentence of each document.
 
         """
-        fit = self._fitted()
+        fit = self.fit_
         seed = self.random_state if random_state is None else random_state
         generator, documents = np.random.default_rng(seed), []
         for _ in range(n):
@@ -258,10 +256,6 @@ class CompositeQuestions(Estimator, ScoresText):
             made = [self._sentence(shares, generator, longest) for _ in range(sentences)]
             documents.append([words for words in made if words])
         return documents
-
-    def _fitted(self) -> CompositeFit:
-        fit: CompositeFit = self._after_fit("fit_")
-        return fit
 
     def _score(self, documents: Sequence[Document]) -> Figures:
         """log p of each sentence after those before it in its document."""
@@ -276,7 +270,7 @@ class CompositeQuestions(Estimator, ScoresText):
 
     def _ready(self, documents: Sequence[Document]) -> tuple[DocumentStream, list[TokenBatch]]:
         """Documents in batches, each sentence with topic shares of its own."""
-        fit = self._fitted()
+        fit = self.fit_
         text = stream_of(documents, fit.vocabulary)
         if not len(text):
             return text, []
@@ -300,7 +294,7 @@ class CompositeQuestions(Estimator, ScoresText):
 
     def _best_trees(self, documents: Sequence[Document], shares: Figures) -> list[Tree | None]:
         """The trees of all sentences that have words; `shares` has one row for each, or for all."""
-        fit = self._fitted()
+        fit = self.fit_
         wiring, start = fit.model.shape.grammar, fit.model.start
         if wiring is None:
             raise SettingsError("this model was trained without a grammar; it has no trees.")
@@ -326,7 +320,7 @@ class CompositeQuestions(Estimator, ScoresText):
 
         With a grammar the sentence end is no word; without one it is, under the separator's id.
         """
-        fit = self._fitted()
+        fit = self.fit_
         model, size, separator = fit.model, len(fit.vocabulary), fit.vocabulary.separator
         given, bucket = np.zeros((size, model.shape.tags + 1)), 0
         if fit.ngrams is not None:

@@ -327,8 +327,7 @@ class LogLinearLabeller(Estimator):
         return own
 
     def _fitted(self) -> LogLinearField:
-        model: LogLinearField = self._after_fit("model_")
-        return model
+        return self.model_
 
 
 def _trial(objective: Objective[Any], some: int, rate: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -52,7 +52,6 @@ from mrflearn.training.outcome import Outcome
 
 
 QUICK = JunctionTree(memory_limit=64 * 2**20)  # exact inference in about a second
-SHARED = ("auxiliary", "l2", "l1", "max_iterations", "tolerance", "verbose")  # with its training
 MANY_CLIQUES = 20_000  # from here on training every parameter at once takes minutes
 
 
@@ -86,6 +85,7 @@ def choose_estimator(
 # `MarkovField`: an untied Markov random field learned from samples of all its variables.
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MarkovField(FieldQuestions):
     """A Markov random field with free parameters on every variable, edge and larger clique.
 
@@ -151,34 +151,18 @@ class MarkovField(FieldQuestions):
 
     usual_method = "exact"
 
-    def __init__(
-        self,
-        graph: Any = "complete",
-        *,
-        states: int | Sequence[int] | None = None,
-        estimator: FieldCriterion | Literal["auto"] = "auto",
-        auxiliary: Auxiliary = "exact",
-        l2: float = 0.0,
-        l1: float = 0.0,
-        max_iterations: int = 1000,
-        tolerance: float = 1e-7,
-        device: str = "cpu",
-        n_jobs: int | None = None,
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.graph = graph
-        self.states = states
-        self.estimator = estimator
-        self.auxiliary = auxiliary
-        self.l2 = l2
-        self.l1 = l1
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    graph: Any = field(default="complete", kw_only=False)
+    states: int | Sequence[int] | None = None
+    estimator: FieldCriterion | Literal["auto"] = "auto"
+    auxiliary: Auxiliary = "exact"
+    l2: float = 0.0
+    l1: float = 0.0
+    max_iterations: int = 1000
+    tolerance: float = 1e-7
+    device: str = "cpu"
+    n_jobs: int | None = None
+    random_state: int = 0
+    verbose: bool = False
 
     def fit(
         self,
@@ -216,12 +200,12 @@ class MarkovField(FieldQuestions):
         check_observed(samples, names)
         graph, self.codes_ = self._build(samples)
         graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
-        training = self._training(graph, missing=bool((table < 0).any()))
-        check_states(table, graph.states.cpu(), missing_allowed=True)
-        warn_of_codes(samples, self.codes_, names)
-        weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:
-            training = replace(training, mapper=place.map, checkpoint=checkpoint, resume=resume)
+            how: Any = {"mapper": place.map, "checkpoint": checkpoint, "resume": resume}
+            training = self._training(graph, missing=bool((table < 0).any()), **how)
+            check_states(table, graph.states.cpu(), missing_allowed=True)
+            warn_of_codes(samples, self.codes_, names)
+            weights = sample_weights(sample_weight, len(table), device)
             return self._keep(training(graph, Samples.of(table, weights, device)))
 
     def fit_shards(
@@ -300,7 +284,7 @@ class MarkovField(FieldQuestions):
     @property
     def graph_(self) -> FactorGraph:
         """The factor graph that was learned on."""
-        return self._fitted().graph
+        return self.model_.graph
 
     @property
     def potentials_(self) -> Potentials:
@@ -308,10 +292,10 @@ class MarkovField(FieldQuestions):
 
         `couplings_`, `fields_` and `log_partition` are in the zero-sum gauge (spins) instead.
         """
-        return self._fitted().potentials()
+        return self.model_.potentials()
 
     def _learned_parts(self) -> Parts:
-        model = self._fitted()
+        model = self.model_
         names = list(getattr(self, "feature_names_in_", [])) or None
         groups = [group.name for group in model.graph.groups]
         codes = None if self.codes_ is None else self.codes_.codes
@@ -352,19 +336,14 @@ class MarkovField(FieldQuestions):
         return {**super()._stored_settings(), "graph": graph, "states": states}
 
     def _training(
-        self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
+        self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False, **how: Any
     ) -> FieldTraining:
         choice, estimator = None, self.estimator
         if estimator == "auto":
             choice = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
             estimator = choice.estimator
         self._keep_choice(choice)
-        return self._settings(estimator)
-
-    def _settings(self, estimator: FieldCriterion) -> FieldTraining:
-        own = {name: getattr(self, name) for name in SHARED}
-        names = list(getattr(self, "feature_names_in_", [])) or None
-        return FieldTraining(estimator, **own, names=names)
+        return FieldTraining(self, estimator, **how)
 
     def _build(self, table: Table, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
         """The graph, and the codes of its states.
@@ -395,15 +374,11 @@ class MarkovField(FieldQuestions):
         parameters = int((free.sum() ** 2 - (free**2).sum()) // 2 + free.sum())
         pairs = columns * (columns - 1) // 2
         chosen: FieldCriterion = "pl" if self.estimator == "auto" else self.estimator
-        training = self._settings(chosen)
-        training.check_memory(parameters, choose_device(self.device), BYTES_A_PAIR * pairs)
+        training, device = FieldTraining(self, chosen), choose_device(self.device)
+        training.check_memory(parameters, device, BYTES_A_PAIR * pairs)
 
     def _keep(self, outcome: Outcome[TabularModel]) -> Self:
         self.outcome_ = outcome
         self.model_ = outcome.model
         self.n_features_in_ = outcome.model.graph.variables
         return self
-
-    def _fitted(self) -> TabularModel:
-        model: TabularModel = self._after_fit("model_")
-        return model

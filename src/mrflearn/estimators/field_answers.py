@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -357,6 +356,6 @@ class FieldQuestions(TakesTables, Estimator):
             The file to write: a name in .uai, or .uai.gz.
 
         """
-        if Path(str(path).removesuffix(".gz")).suffix != ".uai":
+        if not str(path).removesuffix(".gz").endswith(".uai"):
             raise SettingsError(f"{path}: a field is exported to a name in .uai.")
         write_network(path, to_uai(self.potentials_))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from operator import itemgetter
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -63,6 +63,9 @@ from mrflearn.training.newton import LocalNewton, LocalSolution
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
 
+if TYPE_CHECKING:
+    from mrflearn.estimators.field import MarkovField
+
 FieldCriterion = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
 _Seen = tuple[Samples, BlanketPseudolikelihood | None]  # complete rows, and counts of blankets
@@ -80,56 +83,77 @@ LOOPY_ADVICE = (
 
 @dataclass(frozen=True)
 class FieldTraining:
-    """How a field is to be learned."""
+    """One training of a field: its settings, its estimator, where it runs and is saved."""
 
+    settings: MarkovField
     estimator: FieldCriterion
-    auxiliary: Auxiliary = "exact"
-    l2: float = 0.0
-    l1: float = 0.0
-    max_iterations: int = 1000
-    tolerance: float = 1e-7
-    verbose: bool = False
     mapper: Mapper = map
     checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
-    names: Sequence[str] | None = None  # of the columns, for messages
 
     def __post_init__(self) -> None:
-        if self.estimator not in ESTIMATORS:
-            known = ", ".join(f"'{name}'" for name in ESTIMATORS)
-            raise SettingsError(f"estimator {self.estimator!r} is not one of {known}.")
-        if self.auxiliary not in ("exact", "dense", "pairwise"):
-            raise SettingsError(
-                f"auxiliary {self.auxiliary!r} is not one of 'exact', 'dense', 'pairwise'."
-            )
-        if min(self.l1, self.l2) < 0:
-            raise SettingsError(f"l1 and l2 must be >= 0; got {self.l1} and {self.l2}.")
+        name, l1, l2 = self.estimator, self.settings.l1, self.settings.l2
+        auxiliary, families = self.settings.auxiliary, get_args(Auxiliary)
+        if name not in get_args(FieldCriterion):
+            known = ", ".join(get_args(FieldCriterion))
+            raise SettingsError(f"estimator {name!r} is not one of {known}.")
+        if auxiliary not in families:
+            raise SettingsError(f"auxiliary {auxiliary!r} is not one of {', '.join(families)}.")
+        if min(l1, l2) < 0:
+            raise SettingsError(f"l1 and l2 must be >= 0; got {l1} and {l2}.")
         if self.resume and self.checkpoint is None:
             raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-        if self.checkpoint is not None and self.estimator in ("pw", "pmm", "consensus"):
-            raise SettingsError(
-                f"estimator '{self.estimator}' is over in one step and keeps no checkpoint."
-            )
-        if self.l2 and self.estimator == "pmm":
+        if self.checkpoint is not None and name in ("pw", "pmm", "consensus"):
+            raise SettingsError(f"estimator '{name}' is over in one step: no checkpoint is kept.")
+        if l2 and name == "pmm":
             raise SettingsError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
-        if self.l1 and self.estimator in ("pw", "pmm", "consensus"):
-            raise SettingsError(f"estimator '{self.estimator}' takes no l1; 'lap' and 'pl' do.")
+        if l1 and name in ("pw", "pmm", "consensus"):
+            raise SettingsError(f"estimator '{name}' takes no l1; 'lap' and 'pl' do.")
 
     def __call__(self, graph: FactorGraph, samples: Samples) -> Fitted:
         """The field learned from samples of all its variables."""
         if samples.missing and self.estimator not in ("lap", "pl"):
             other = "pl" if lap_refuses(graph, missing=True) else "lap"
             raise DataError(
-                f"some values are missing, which estimator '{self.estimator}' cannot learn from. "
-                f"Use the estimator '{other}', or leave these rows out."
+                f"some values are missing, which estimator '{self.estimator}' cannot learn from; "
+                f"'{other}' can. Use it, or leave these rows out."
             )
-        if samples.missing and self.l1 and self.estimator == "lap":
-            raise DataError(
-                "some values are missing, and with missing values 'lap' has no l1 penalty. "
-                "Use l2, the estimator 'pl', or leave these rows out."
-            )
+        if samples.missing and self.settings.l1 and self.estimator == "lap":
+            raise DataError("with missing values 'lap' has no l1 penalty; use l2, or 'pl'.")
         self.check_memory(parameter_count(graph), graph.device)
-        return ESTIMATORS[self.estimator](self, graph, samples)
+        if self.estimator == "pl":
+            return self._pseudolikelihood(graph, samples)
+        if self.estimator in ("lap", "consensus"):
+            local = self.estimator == "lap"
+            plan = self.lap_plan(graph, samples.missing) if local else LocalPlan.of(blankets(graph))
+            task = SolveBlock(plan.shapes, self.newton, samples, samples.missing, weigh=not local)
+            return fit_locally(graph, plan, task, self.mapper, self.checkpoint, self.resume)
+        cliques = lone_cliques(graph)
+        scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
+        return self.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
+
+    def _pseudolikelihood(self, graph: FactorGraph, samples: Samples) -> Fitted:
+        """With values missing, of the terms whose variable and neighbours were all observed."""
+        whole = samples.complete()
+        names = getattr(self.settings, "feature_names_in_", None)
+        if samples.missing and not _terms_beyond(graph, samples, len(whole), names):
+            samples = whole
+        model, counted = TabularModel.zeros(graph), count_blankets(graph, samples)
+        objective: Objective[TabularModel]
+        if counted is not None:
+            objective = counted
+        elif samples.missing:
+            cases = available_cases(graph, samples)
+            objective = Autograd(model, list(cases.chunks(CHUNK)), Pseudolikelihood())
+        else:
+            rows = Samples.distinct(samples.states.long(), samples.weights)
+            if is_dense(graph):
+                coded = coded_samples(rows, graph.most_states, CODED)
+                objective = Autograd(model, coded, dense_pseudolikelihood)
+            else:
+                objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
+        seen = (whole, counted) if len(whole) and self._scales(graph) else None
+        return self._minimise(objective, seen, samples.total)
 
     def from_counts(
         self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None = None
@@ -174,10 +198,7 @@ class FieldTraining:
         if self.estimator == "lap":
             return self._lap_of_shards(graph, count, paths, executor)
         if count.missing:
-            raise DataError(
-                f"missing values in many files can only be learned from by 'lap', not by "
-                f"'{self.estimator}'; in one file by 'pl' too."
-            )
+            raise DataError("files with missing values need 'lap'; one file, 'lap' or 'pl'.")
         if self.estimator not in ("ml", "bp", "pw"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs whole rows, which shards do not hand out; "
@@ -199,7 +220,7 @@ class FieldTraining:
         executor: Executor,
     ) -> Fitted:
         """Counts of a block are added up and solved where they are: only parameters come home."""
-        plan = self.lap_plan(graph, missing=count.missing)
+        plan = self.lap_plan(graph, count.missing)
         task = SolveBlock(plan.shapes, self.newton, missing=count.missing)
 
         def solved(_: object, items: Iterable[ProblemBlock]) -> Iterable[LocalSolution]:
@@ -226,15 +247,18 @@ class FieldTraining:
     @property
     def newton(self) -> LocalNewton:
         """How local problems are solved."""
-        return LocalNewton(self.l2, self.l1, self.tolerance, self.max_iterations)
+        own = self.settings
+        return LocalNewton(own.l2, own.l1, own.tolerance, own.max_iterations)
 
-    def lap_plan(self, graph: FactorGraph, *, missing: bool) -> LocalPlan:
+    def lap_plan(self, graph: FactorGraph, missing: bool) -> LocalPlan:
         """The local problems of every clique, each of which learns its own parameters."""
-        return LocalPlan.of(neighbourhoods(graph, self.auxiliary), own=True, missing=missing)
+        return LocalPlan.of(
+            neighbourhoods(graph, self.settings.auxiliary), own=True, missing=missing
+        )
 
     def _scales(self, graph: FactorGraph) -> bool:
         """Whether the search is in coordinates in which the curvature is about one."""
-        return not self.l1 and parameter_count(graph) <= MOST_PARAMETERS
+        return not self.settings.l1 and parameter_count(graph) <= MOST_PARAMETERS
 
     def _minimise(
         self, objective: Objective[TabularModel], seen: _Seen | None, weight: float
@@ -243,23 +267,23 @@ class FieldTraining:
 
         `weight`: that of all samples of the objective.
         """
-        optimiser, tolerance = OWLQN if self.l1 else LBFGS, self.tolerance
-        start = scaling = None
+        own, start, scaling = self.settings, None, None
+        tolerance = own.tolerance
         if seen is not None:
-            start, scaling = starting_point(self, objective.model.graph, seen, weight)
+            start, scaling = starting_point(own, objective.model.graph, seen, weight)
             # One unit is about one standard error there: far below that, only rounding is left.
-            tolerance = 100 * self.tolerance
+            tolerance *= 100
             # What is left to gain, not the whole value, is what the optimiser compares with.
-            objective.origin = float(objective(start).value) + self.l2 * float(start @ start)
+            objective.origin = float(objective(start).value) + own.l2 * float(start @ start)
         groups = zip(objective.layout.names, objective.model.graph.groups, strict=True)
         couplings = [name for name, group in groups if group.arity > 1]
         return minimise(
             objective,
-            optimiser(max_iterations=self.max_iterations, tolerance=tolerance),
+            (OWLQN if own.l1 else LBFGS)(max_iterations=own.max_iterations, tolerance=tolerance),
             start=start,
-            penalty=Penalty(l1=dict.fromkeys(couplings, self.l1), l2=self.l2),
+            penalty=Penalty(l1=dict.fromkeys(couplings, own.l1), l2=own.l2),
             scaling=scaling,
-            progress=self.verbose,
+            progress=own.verbose,
             checkpoint=self.checkpoint,
             resume=self.resume,
         )
@@ -271,51 +295,6 @@ def _solve_counted(
     """The solution of the block of a given number, from what all files together have seen."""
     number, counts = summed
     return task(replace(blocks[number], counts=counts))
-
-
-# Estimators: from the settings, a graph and samples to the outcome.
-
-
-def _lap(training: FieldTraining, graph: FactorGraph, samples: Samples) -> Fitted:
-    plan = training.lap_plan(graph, missing=samples.missing)
-    task = SolveBlock(plan.shapes, training.newton, samples, samples.missing)
-    saved = training.checkpoint, training.resume
-    return fit_locally(graph, plan, task, training.mapper, *saved)
-
-
-def _consensus(training: FieldTraining, graph: FactorGraph, samples: Samples) -> Fitted:
-    plan = LocalPlan.of(blankets(graph))
-    task = SolveBlock(plan.shapes, training.newton, samples, weigh=True)
-    return fit_locally(graph, plan, task, training.mapper)
-
-
-def _from_cliques(training: FieldTraining, graph: FactorGraph, samples: Samples) -> Fitted:
-    cliques = lone_cliques(graph)
-    scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
-    return training.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
-
-
-def _pseudolikelihood(training: FieldTraining, graph: FactorGraph, samples: Samples) -> Fitted:
-    """Where values are missing, of the terms whose variable and neighbours were all observed."""
-    whole = samples.complete()
-    if samples.missing and not _terms_beyond(graph, samples, len(whole), training.names):
-        samples = whole
-    model, counted = TabularModel.zeros(graph), count_blankets(graph, samples)
-    objective: Objective[TabularModel]
-    if counted is not None:
-        objective = counted
-    elif samples.missing:
-        cases = available_cases(graph, samples)
-        objective = Autograd(model, list(cases.chunks(CHUNK)), Pseudolikelihood())
-    else:
-        rows = Samples.distinct(samples.states.long(), samples.weights)
-        if is_dense(graph):
-            coded = coded_samples(rows, graph.most_states, CODED)
-            objective = Autograd(model, coded, dense_pseudolikelihood)
-        else:
-            objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
-    seen = (whole, counted) if len(whole) and training._scales(graph) else None
-    return training._minimise(objective, seen, samples.total)
 
 
 def _terms_beyond(
@@ -338,17 +317,6 @@ def _terms_beyond(
         f"for {who}"
     )
     return int(used.sum()) > complete * graph.variables
-
-
-ESTIMATORS: dict[str, Callable[[FieldTraining, FactorGraph, Samples], Fitted]] = {
-    "lap": _lap,
-    "pl": _pseudolikelihood,
-    "ml": _from_cliques,
-    "bp": _from_cliques,
-    "pw": _from_cliques,
-    "pmm": _from_cliques,
-    "consensus": _consensus,
-}
 
 
 # Where the search for a likelihood or pseudolikelihood begins, and how it bends there.
@@ -376,7 +344,7 @@ def count_blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelih
 
 
 def starting_point(
-    training: FieldTraining, graph: FactorGraph, seen: _Seen, weight: float
+    settings: MarkovField, graph: FactorGraph, seen: _Seen, weight: float
 ) -> tuple[Float[Tensor, " p"], Cholesky]:
     """A quick estimate of a field from (some of) its samples, and the curvature there.
 
@@ -390,9 +358,8 @@ def starting_point(
     if counted is not None and layout.size < len(layout.start):
         counted = None
     # A start must be finite, whether or not the estimate itself is.
-    newton = LocalNewton(
-        max(training.l2, 0.1), tolerance=1e-4, max_iterations=training.max_iterations
-    )
+    limit = settings.max_iterations
+    newton = LocalNewton(max(settings.l2, 0.1), tolerance=1e-4, max_iterations=limit)
     with torch.inference_mode():
         found = [
             (own.places, with_precision(own.problems, newton(own.problems), newton.l2))
@@ -405,7 +372,7 @@ def starting_point(
         trust = len(samples) / (len(samples) + 10 * layout.size)
         conditional = counted.hessian(start) * (weight / counted.weight)
         curvature = trust * curvature + (1 - trust) * conditional
-    return start, Cholesky.of(curvature, start, training.l2)
+    return start, Cholesky.of(curvature, start, settings.l2)
 
 
 def feature_covariance(graph: FactorGraph, samples: Samples) -> Float[Tensor, "p p"]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from jaxtyping import Int, Shaped
+from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -91,17 +91,17 @@ class HMMTagger(Estimator):
     @property
     def classes_(self) -> list[str]:
         """The tags, in the order of their first appearance."""
-        return list(self._fitted().counts.tags)
+        return list(self.model_.counts.tags)
 
     @property
     def known_words_(self) -> set[str]:
         """The words that training saw."""
-        return set(self._fitted().counts.words)
+        return set(self.model_.counts.words)
 
     @property
     def interpolation_(self) -> tuple[float, ...]:
         """The weights of tag unigrams, bigrams and (order 2) trigrams."""
-        return self._fitted().transitions.weights
+        return self.model_.transitions.weights
 
     def predict(self, X: Sentences) -> list[list[str]]:
         """The most probable tags of each sentence."""
@@ -175,7 +175,7 @@ class HMMTagger(Estimator):
         list of (tag, next tag, count, P(next tag | tag)); `<S>` is the boundary of a sentence
 
         """
-        counts = self._fitted().counts
+        counts = self.model_.counts
         names, size = [*counts.tags, "<S>"], counts.edge + 1
         _, first, second, times = counts.trigram.T
         table = np.bincount(first * size + second, weights=times, minlength=size**2)
@@ -185,7 +185,7 @@ class HMMTagger(Estimator):
         return [(names[a], names[b], k, k / float(totals[a])) for a, b, k in pairs if k]
 
     def _learned_parts(self) -> Parts:
-        counts = self._fitted().counts
+        counts = self.model_.counts
         source: TagSource | None = getattr(self, "source_", None)
         learned = {
             "words": list(counts.words),
@@ -219,20 +219,14 @@ class HMMTagger(Estimator):
         if self.suffix_length < 0:
             raise SettingsError(f"suffix_length must be >= 0; got {self.suffix_length}.")
         if self.beam is not None and not self.beam >= 1:
-            raise SettingsError(
-                f"beam must be >= 1 (only a word's best tag), or None (all); got {self.beam}."
-            )
+            raise SettingsError(f"beam must be >= 1, or None (all tags); got {self.beam}.")
 
     def _lattices(self, X: Sentences) -> Iterator[TagLattice]:
-        model, stream = self._fitted(), iter(X)
+        model, stream = self.model_, iter(X)
         while sentences := list(islice(stream, SENTENCES_AT_ONCE)):
             if any(isinstance(words, str) for words in sentences):
                 raise DataError("a sentence is a list of words, and this one is text. Split it.")
             yield from model.lattices(sentences)
-
-    def _fitted(self) -> HMM:
-        model: HMM = self._after_fit("model_")
-        return model
 
 
 # What a hidden Markov model says of sentences, as plain lists: tags, probabilities, n best.
@@ -251,7 +245,7 @@ def tag_shares(tagged: TagLattice, tags: int) -> list[NDArray[np.float64]]:
     if len(rows):
         _, chance = lattice.marginals(tagged.lattice)
         np.add.at(rows, (tagged.row, tagged.tag), chance)
-    return np.split(_in_order(rows, tagged), np.cumsum(tagged.steps.lengths.numpy())[:-1])
+    return _by_sentence(rows, tagged)
 
 
 def best_lists(
@@ -274,13 +268,12 @@ def best_lists(
 def _named(
     tags: Int[np.ndarray, " r"], tagged: TagLattice, names: Sequence[str]
 ) -> list[list[str]]:
-    flat = [names[tag] for tag in _in_order(tags, tagged).tolist()]
-    ends = np.cumsum(tagged.steps.lengths.numpy()).tolist()
-    return [flat[end - n : end] for n, end in zip(tagged.steps.lengths.tolist(), ends, strict=True)]
+    rows = np.array(names, dtype=object)[tags]
+    return [own.tolist() for own in _by_sentence(rows, tagged)]
 
 
-def _in_order(rows: Shaped[np.ndarray, " r *s"], tagged: TagLattice) -> Shaped[np.ndarray, " r *s"]:
-    """Rows in the order of the caller's tokens."""
+def _by_sentence(rows: NDArray[Any], tagged: TagLattice) -> list[NDArray[Any]]:
+    """Rows in the order of the caller's tokens, those of each sentence by themselves."""
     result = np.empty_like(rows)
     result[tagged.steps.source.numpy()] = rows
-    return result
+    return np.split(result, np.cumsum(tagged.steps.lengths.numpy())[:-1])

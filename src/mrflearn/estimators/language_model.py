@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self, final, get_args
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -54,17 +54,7 @@ SETTINGS = (
 )
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class LearnedText:
-    """A model with duals, its bound on log Z, words, and sentence lengths with counts."""
-
-    model: NeighbourModel
-    log_partition_bound: LogPartitionBound
-    vocabulary: Vocabulary
-    lengths: NDArray[np.int64]
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class LanguageModel(WordSpace, ScoresText):
     """Markov random field of a text: each word interacts with `context` neighbours on each side.
 
@@ -130,51 +120,31 @@ class LanguageModel(WordSpace, ScoresText):
         per position; the second is None without a validation text.
     log_partition_bound_ : LogPartitionBound
         The proven upper bound on log Z that these bounds are computed with.
+    model_ : NeighbourModel
+        The parameters, with the dual variables of the bound.
     outcome_ : Outcome
         How training went: iterations, evaluations, why it ended, history.
 
     """
 
-    def __init__(
-        self,
-        dims: int = 30,
-        context: int = 2,
-        *,
-        estimator: Estimator = "bound",
-        bound: BoundName = "chains",
-        weights: Sequence[float] | Literal["validation"] | None = None,
-        form: Form = "low-rank",
-        triples: bool = False,
-        l2: float = 3e-6,
-        min_count: int = 1,
-        vocabulary_size: int | None = None,
-        max_iterations: int = 600,
-        tolerance: float | None = None,
-        patience: int = 20,
-        warm_start: bool = False,
-        device: str = "cpu",
-        dtype: NumberType | None = None,
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.dims = dims
-        self.context = context
-        self.estimator = estimator
-        self.bound = bound
-        self.weights = weights
-        self.form = form
-        self.triples = triples
-        self.l2 = l2
-        self.min_count = min_count
-        self.vocabulary_size = vocabulary_size
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.patience = patience
-        self.warm_start = warm_start
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
+    dims: int = field(default=30, kw_only=False)
+    context: int = field(default=2, kw_only=False)
+    estimator: Estimator = "bound"
+    bound: BoundName = "chains"
+    weights: Sequence[float] | Literal["validation"] | None = None
+    form: Form = "low-rank"
+    triples: bool = False
+    l2: float = 3e-6
+    min_count: int = 1
+    vocabulary_size: int | None = None
+    max_iterations: int = 600
+    tolerance: float | None = None
+    patience: int = 20
+    warm_start: bool = False
+    device: str = "cpu"
+    dtype: NumberType | None = None
+    random_state: int = 0
+    verbose: bool = False
 
     def fit(
         self,
@@ -210,46 +180,34 @@ class LanguageModel(WordSpace, ScoresText):
         if self.dims < 1:
             raise SettingsError(f"dims must be >= 1; got {self.dims}.")
         text = X if isinstance(X, Moments) else hold(X)
-        earlier = getattr(self, "_learned", None) if self.warm_start else None
-        known = None if earlier is None else earlier.vocabulary
+        start = getattr(self, "model_", None) if self.warm_start else None
+        known = None if start is None else self.vocabulary_
         size, least = self.vocabulary_size, self.min_count
         moments = moments_of(text, self.context, known, size=size, min_count=least)
-        held_out = (
-            None if validation is None else moments_of(validation, self.context, moments.vocabulary)
-        )
+        words = moments.vocabulary
+        assert words is not None  # noqa: S101 - `moments_of` made sure
+        held_out = None if validation is None else moments_of(validation, self.context, words)
         settings = LiftedSettings(
             weights=None if isinstance(self.weights, str) else self.weights,
             seed=self.random_state,
             progress=self.verbose,
             checkpoint=checkpoint,
             resume=resume,
-            start=None if earlier is None else earlier.model,
+            start=start,
             **{name: getattr(self, name) for name in SETTINGS},
         )
         fitted = self._train(text, moments, settings, held_out)
-        self.outcome_ = fitted.outcome
-        lengths = np.stack([moments.lengths, moments.length_counts])
-        assert moments.vocabulary is not None  # noqa: S101 - `moments_of` made sure
-        bound, words = fitted.log_partition_bound, moments.vocabulary
-        self._learned = LearnedText(fitted.model, bound, words, lengths)
-        self.bound_ = _mean_bound(self._learned, moments)
-        self.validation_bound_ = None if held_out is None else _mean_bound(self._learned, held_out)
+        self.outcome_, self.log_partition_bound_ = fitted
+        self.model_, self.vocabulary_ = fitted.model, words
+        self._lengths = np.stack([moments.lengths, moments.length_counts])
+        self.bound_ = self._mean_bound(moments)
+        self.validation_bound_ = None if held_out is None else self._mean_bound(held_out)
         return self
 
     @property
-    def vocabulary_(self) -> Vocabulary:
-        """The words, with `<S>` for sentence boundaries and `<unk>` for any other word."""
-        return self._fitted().vocabulary
-
-    @property
-    def log_partition_bound_(self) -> LogPartitionBound:
-        """The proven upper bound on log Z that bounds of texts are computed with."""
-        return self._fitted().log_partition_bound
-
-    @property
-    def vectors_(self) -> NDArray[np.float32]:
+    def vectors_(self) -> NDArray[np.float32]:  # type: ignore[override]  # only asked for
         """The vector of each word (U), in the order of the vocabulary."""
-        pairs = self._fitted().model.pairs
+        pairs = self.model_.pairs
         if "left" not in pairs:
             raise SettingsError("a model with explicit tables has no word vectors.")
         return np.asarray(pairs["left"].cpu(), dtype=np.float32)
@@ -270,10 +228,34 @@ class LanguageModel(WordSpace, ScoresText):
             The value in nats with its kind, and what it is spread over.
 
         """
-        learned = self._fitted()
-        ids = None if isinstance(X, Moments) else encode_corpus(hold(X), learned.vocabulary)
-        moments = moments_of(X, self.context, learned.vocabulary, ids=ids)
-        return likelihood(learned, moments, ids, method, self.random_state)
+        if method not in get_args(TextScoreKind):
+            raise SettingsError(f"method {method!r} is not one of {get_args(TextScoreKind)}.")
+        ids = None if isinstance(X, Moments) else encode_corpus(hold(X), self.vocabulary_)
+        moments = moments_of(X, self.context, self.vocabulary_, ids=ids)
+        errors: dict[str, Any] = {}
+        if method in ("exact", "pl"):
+            if ids is None:
+                raise DataError(f"method {method!r} needs the text itself, not only its moments.")
+            total = self._of_sentences(ids) if method == "exact" else self._of_gaps(ids)
+        elif method == "bound":
+            moments = self._bounded(moments)
+            total = self._mean_bound(moments) * moments.positions
+        else:
+            positions, potentials = moments.positions, self.model_.potentials().double()
+            if method == "ring":
+                normaliser = float(ring_log_partition(potentials, positions)) / positions
+            else:
+                generator = torch.Generator(device=potentials.unary.device)
+                generator.manual_seed(self.random_state)
+                estimate = annealed_ring(self.model_.potentials(), generator)
+                normaliser = float(estimate.log_partition)
+                errors["standard_error"] = float(estimate.standard_error) * positions
+                errors["effective_chains"] = float(estimate.effective_chains)
+                errors["reliable"] = bool(estimate.reliable)
+            mean = float(WordFrequencies.of(moments, potentials.unary).mean_score(potentials))
+            total = (mean - normaliser) * positions
+        counts = moments.words, moments.sentences, int(moments.unary[self.vocabulary_.unknown])
+        return TextScore(total, *counts, method, moments.positions, **errors)
 
     def text_score(self, X: Text | Moments) -> TextScore:
         """Proven lower bound on the log-likelihood of a text: `log_likelihood(X, "bound")`.
@@ -292,6 +274,7 @@ class LanguageModel(WordSpace, ScoresText):
         """
         return self.log_likelihood(X)
 
+    @torch.no_grad()
     def score_samples(self, X: Text) -> NDArray[np.float64]:
         """Share of each sentence in the lower bound on the log-likelihood of the text.
 
@@ -306,12 +289,29 @@ class LanguageModel(WordSpace, ScoresText):
             Nats; they add up to `text_score(X).log_likelihood`.  Blank sentences are skipped.
 
         """
-        learned = self._fitted()
         if isinstance(X, Moments):
             raise DataError("score_samples needs the text itself, not only its moments.")
-        ids = encode_corpus(hold(X), learned.vocabulary)
-        moments = moments_of(X, self.context, learned.vocabulary, ids=ids)
-        return sentence_bounds(learned, moments, ids)
+        ids = encode_corpus(hold(X), self.vocabulary_)
+        moments = moments_of(X, self.context, self.vocabulary_, ids=ids)
+        potentials, separator = self.model_.potentials().double(), self.vocabulary_.separator
+        context = potentials.offsets
+        # A sentence owns its words and the K separators behind it: pairs reach no further.
+        line, closing, copies = ring_of(ids, separator, context)
+        ring = torch.from_numpy(np.concatenate([np.full(context, separator), line]))
+        ring = ring.to(potentials.unary.device)
+        pieces = [
+            potentials.position_scores(ring[start : start + context + POSITIONS_AT_A_TIME])
+            for start in range(0, len(line), POSITIONS_AT_A_TIME)
+        ]
+        values = torch.cat(pieces).cpu().numpy()
+        after = np.cumsum(copies)[closing]
+        first = np.concatenate([[0], after[:-1]])
+        moments = self._bounded(moments)
+        normaliser = self.log_partition_bound_.per_position(moments.positions)
+        shares = np.add.reduceat(values, first) - (after - first) * normaliser
+        total = self._mean_bound(moments) * moments.positions
+        # Separators that round the ring of stars up belong to no sentence: shared by all.
+        return np.asarray(shares + (total - shares.sum()) / len(shares))
 
     def fill(
         self, words: Sequence[str | None], n: int = 10, *, gap: str = "_"
@@ -336,14 +336,13 @@ class LanguageModel(WordSpace, ScoresText):
         gaps = [at for at, word in enumerate(words) if word is None or word == gap]
         if len(gaps) != 1:
             raise DataError(f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r}.")
-        learned = self._fitted()
-        vocabulary, context = learned.vocabulary, learned.model.offsets
+        vocabulary, context = self.vocabulary_, self.model_.offsets
         edge = [vocabulary.separator] * context
         known = vocabulary.encode(gap if word is None else word for word in words)
         line = torch.tensor([*edge, *known.tolist(), *edge])
         at = gaps[0] + context
         before, after = line[at - context : at].flip(0), line[at + 1 : at + 1 + context]
-        potentials = moved(learned.model, torch.float64, torch.device("cpu")).potentials()
+        potentials = moved(self.model_, torch.float64, torch.device("cpu")).potentials()
         scores = potentials.conditional(before[None], after[None])[0]
         scores[vocabulary.separator] = -torch.inf
         chances, best = scores.softmax(0).topk(min(n, len(scores) - 1))
@@ -369,14 +368,14 @@ class LanguageModel(WordSpace, ScoresText):
             The words of each sentence.
 
         """
-        learned = self._fitted()
-        seen, counts = learned.lengths
+        potentials = self.model_.potentials()
+        seen, counts = self._lengths
         if not len(seen):
             raise SettingsError("the moments this model was learned from have no lengths.")
         seed = self.random_state if random_state is None else random_state
         generator = np.random.default_rng(seed)
         drawn = generator.choice(seen, size=n, p=counts / counts.sum())
-        separator, potentials = learned.vocabulary.separator, learned.model.potentials()
+        vocabulary, separator = self.vocabulary_, self.vocabulary_.separator
         own = torch.Generator(device=potentials.unary.device)
         own.manual_seed(int(generator.integers(1 << 62)))
         if potentials.states ** (potentials.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
@@ -384,29 +383,27 @@ class LanguageModel(WordSpace, ScoresText):
         else:
             lengths = torch.from_numpy(drawn)
             sentences = gibbs_sentences(potentials, separator, lengths, sweeps, own)
-        return [learned.vocabulary.decode(ids.tolist()) for ids in sentences]
+        return [vocabulary.decode(ids.tolist()) for ids in sentences]
 
     def _learned_parts(self) -> Parts:
-        learned = self._fitted()
         kept = {
-            "ceiling": asdict(learned.log_partition_bound),
-            "words": list(learned.vocabulary.words),
+            "ceiling": asdict(self.log_partition_bound_),
+            "words": list(self.vocabulary_.words),
             "bound": self.bound_,
             "validation_bound": self.validation_bound_,
             **self._training_parts(),
         }
-        return kept, {**learned.model.parameters(), "lengths": torch.from_numpy(learned.lengths)}
+        return kept, {**self.model_.parameters(), "lengths": torch.from_numpy(self._lengths)}
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         pairs = {name: tensors[name] for name in FORMS[self.form]}
         duals, triples = tensors["duals"], tensors.get("triples")
-        model = NeighbourModel(tensors["unary"], pairs, triples, duals)
-        bound = record(LogPartitionBound, learned["ceiling"])
-        vocabulary = Vocabulary(texts(learned, "words"))
-        if len(vocabulary) != model.states or duals.shape != (model.offsets, model.states):
+        self.model_ = model = NeighbourModel(tensors["unary"], pairs, triples, duals)
+        self.log_partition_bound_ = record(LogPartitionBound, learned["ceiling"])
+        self.vocabulary_ = Vocabulary(texts(learned, "words"))
+        if len(self.vocabulary_) != model.states or duals.shape != (model.offsets, model.states):
             raise DataError("words, duals and scores differ in number")
-        lengths = tensors["lengths"].cpu().numpy()
-        self._learned = LearnedText(model, bound, vocabulary, lengths)
+        self._lengths = tensors["lengths"].cpu().numpy()
         self.bound_ = figure(learned["bound"])
         held_out = learned["validation_bound"]
         self.validation_bound_ = None if held_out is None else figure(held_out)
@@ -423,129 +420,39 @@ class LanguageModel(WordSpace, ScoresText):
         settings: LiftedSettings,
         validation: Moments | None,
     ) -> LiftedFit[NeighbourModel]:
-        if self.estimator == "bound":
-            if not (isinstance(self.weights, str) and self.bound == "chains"):
-                return train_lifted(moments, settings, validation)
-            if validation is None:
-                raise DataError("weights='validation' needs a validation text: validation=...")
-            return train_on_best_weights(moments, settings, validation)
-        if self.estimator == "ml":
-            return train_direct("ml", moments, None, settings)
-        if self.estimator not in ("pl", "pl-sgd"):
-            known = "'bound', 'pl', 'pl-sgd', 'ml'"
-            raise SettingsError(f"estimator {self.estimator!r} is not one of {known}.")
-        if isinstance(text, Moments):
-            raise DataError("pseudolikelihood reads the text itself, not only its moments.")
-        assert moments.vocabulary is not None  # noqa: S101 - `moments_of` made sure
-        ids = encode_corpus(hold(text), moments.vocabulary)
-        return train_direct(self.estimator, moments, ids, settings)
+        if self.estimator != "bound":
+            return train_direct(self.estimator, moments, text, settings)
+        if not (isinstance(self.weights, str) and self.bound == "chains"):
+            return train_lifted(moments, settings, validation)
+        if validation is None:
+            raise DataError("weights='validation' needs a validation text: validation=...")
+        return train_on_best_weights(moments, settings, validation)
 
-    def _fitted(self) -> LearnedText:
-        learned: LearnedText = self._after_fit("_learned")
-        return learned
+    def _bounded(self, moments: Moments) -> Moments:
+        """The ring that the bound is of: stars need a multiple of K + 1 positions."""
+        multiple = self.log_partition_bound_.multiple
+        return moments.rounded_up(multiple) if multiple > 1 else moments
 
+    def _mean_bound(self, moments: Moments) -> float:
+        """The lower bound on the log-likelihood per position of the ring that it is of."""
+        moments, potentials = self._bounded(moments), self.model_.potentials().double()
+        frequencies = WordFrequencies.of(moments, potentials.unary)
+        return lower_bound(potentials, frequencies, self.log_partition_bound_, moments.positions)
 
-# How probable a text is under a neighbour model: a proven bound, exact, or an estimate.
+    def _of_sentences(self, ids: NDArray[np.int32]) -> float:
+        """The log-likelihood of sentences, given their lengths."""
+        potentials, separator = self.model_.potentials().double(), self.vocabulary_.separator
+        words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
+        lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
+        totals = sentence_log_partitions(potentials, separator, max(map(len, lines)))
+        return float(
+            sum(sentence_score(potentials, separator, line) - totals[len(line)] for line in lines)
+        )
 
-
-def likelihood(
-    learned: LearnedText,
-    moments: Moments,
-    ids: NDArray[np.int32] | None,
-    method: TextScoreKind,
-    seed: int,
-) -> TextScore:
-    """The log-likelihood of the text with these moments (and words, where a method needs them)."""
-    if method not in get_args(TextScoreKind):
-        raise SettingsError(f"method {method!r} is not one of {get_args(TextScoreKind)}.")
-    if method in ("exact", "pl"):
-        if ids is None:
-            raise DataError(f"method {method!r} needs the text itself, not only its moments.")
-        total = _of_sentences(learned, ids) if method == "exact" else _of_gaps(learned, ids)
-        return _counted(method, total, moments)
-    if method == "bound":
-        moments = _bounded(learned, moments)
-        return _counted(method, _mean_bound(learned, moments) * moments.positions, moments)
-    positions = moments.positions
-    potentials, errors = learned.model.potentials().double(), {}
-    if method == "ring":
-        normaliser = float(ring_log_partition(potentials, positions)) / positions
-    else:
-        generator = torch.Generator(device=potentials.unary.device).manual_seed(seed)
-        estimate = annealed_ring(learned.model.potentials(), generator)
-        normaliser = float(estimate.log_partition)
-        errors = {
-            "standard_error": float(estimate.standard_error) * positions,
-            "effective_chains": float(estimate.effective_chains),
-            "reliable": bool(estimate.reliable),
-        }
-    mean = float(WordFrequencies.of(moments, potentials.unary).mean_score(potentials))
-    return _counted(method, (mean - normaliser) * positions, moments, **errors)
-
-
-@torch.no_grad()
-def sentence_bounds(
-    learned: LearnedText, moments: Moments, ids: NDArray[np.int32]
-) -> NDArray[np.float64]:
-    """The share of each sentence in the lower bound; the shares add up to the bound of the text.
-
-    A sentence owns its words and the K separators behind it: pairs reach no further.
-    """
-    potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
-    context = potentials.offsets
-    line, closing, copies = ring_of(ids, separator, context)
-    ring = torch.from_numpy(np.concatenate([np.full(context, separator), line]))
-    ring = ring.to(potentials.unary.device)
-    pieces = [
-        potentials.position_scores(ring[start : start + context + POSITIONS_AT_A_TIME])
-        for start in range(0, len(line), POSITIONS_AT_A_TIME)
-    ]
-    values = torch.cat(pieces).cpu().numpy()
-    after = np.cumsum(copies)[closing]
-    first = np.concatenate([[0], after[:-1]])
-    moments = _bounded(learned, moments)
-    normaliser = learned.log_partition_bound.per_position(moments.positions)
-    shares = np.add.reduceat(values, first) - (after - first) * normaliser
-    total = _mean_bound(learned, moments) * moments.positions
-    # Separators that round the ring of stars up belong to no sentence: all have the same share.
-    return np.asarray(shares + (total - shares.sum()) / len(shares))
-
-
-def _bounded(learned: LearnedText, moments: Moments) -> Moments:
-    """The ring that the bound is of: stars need a multiple of K + 1 positions."""
-    multiple = learned.log_partition_bound.multiple
-    return moments.rounded_up(multiple) if multiple > 1 else moments
-
-
-def _mean_bound(learned: LearnedText, moments: Moments) -> float:
-    """The lower bound on the log-likelihood per position of the ring that it is of."""
-    moments, potentials = _bounded(learned, moments), learned.model.potentials().double()
-    frequencies = WordFrequencies.of(moments, potentials.unary)
-    return lower_bound(potentials, frequencies, learned.log_partition_bound, moments.positions)
-
-
-def _counted(method: TextScoreKind, total: float, moments: Moments, **errors: Any) -> TextScore:
-    assert moments.vocabulary is not None  # noqa: S101 - a language model has its words
-    counts = moments.words, moments.sentences, int(moments.unary[moments.vocabulary.unknown])
-    return TextScore(total, *counts, method, moments.positions, **errors)
-
-
-def _of_sentences(learned: LearnedText, ids: NDArray[np.int32]) -> float:
-    potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
-    words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
-    lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
-    longest = max(len(line) for line in lines)
-    totals = sentence_log_partitions(potentials, separator, longest)
-    return float(
-        sum(sentence_score(potentials, separator, line) - totals[len(line)] for line in lines)
-    )
-
-
-@torch.no_grad()
-def _of_gaps(learned: LearnedText, ids: NDArray[np.int32]) -> float:
-    scores, separator = learned.model.potentials(), learned.vocabulary.separator
-    gaps = Gaps.of(ids, separator, scores.offsets)
-    return sum(
-        float(log_conditionals(scores, piece, separator).double().sum())
-        for piece in gaps.to(scores.unary.device).split(WORDS_AT_A_TIME)
-    )
+    @torch.no_grad()
+    def _of_gaps(self, ids: NDArray[np.int32]) -> float:
+        """The sum of log p(word | all other words)."""
+        scores, separator = self.model_.potentials(), self.vocabulary_.separator
+        gaps = Gaps.of(ids, separator, scores.offsets).to(scores.unary.device)
+        pieces = (log_conditionals(scores, own, separator) for own in gaps.split(WORDS_AT_A_TIME))
+        return sum(float(piece.double().sum()) for piece in pieces)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, final
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, final, get_args
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from mrflearn.errors import InferenceError, SettingsError
-from mrflearn.execution.resources import choose_device, require_memory
+from mrflearn.errors import DataError, InferenceError, SettingsError
+from mrflearn.execution.resources import choose_device, choose_dtype, require_memory
 from mrflearn.features.moments import MOST_STATES, Moments
 from mrflearn.inference.lifted import (
     Chains,
@@ -22,6 +20,7 @@ from mrflearn.inference.lifted import (
     default_weights,
 )
 from mrflearn.inference.transfer import ExactRing, too_many_windows
+from mrflearn.io.corpus import Text, encode_corpus, hold
 from mrflearn.io.files import PathLike
 from mrflearn.models.lifted import (
     FORMS,
@@ -98,8 +97,13 @@ def chosen_bound(
 ) -> tuple[Stars | Chains | Windows, tuple[float, ...]]:
     """The bound for these moments, and the weight of each offset in it, or in its start."""
     name, offsets, device = settings.bound, len(moments.offsets), choose_device(settings.device)
-    if settings.triples:
-        _check_triples(name, moments)
+    if settings.triples and name != "windows":
+        raise SettingsError(f"triples of words are bounded by windows, not by {name}.")
+    if settings.triples and moments.triples is None:
+        raise SettingsError(
+            f"there are no counts of triples of these {moments.states:,} words: texts of at most "
+            f"{MOST_STATES} words have them. Try a smaller vocabulary, or count the text itself."
+        )
     if name == "stars":
         return Stars(recorded=device.type == "cuda"), (1 / (offsets + 1),) * offsets
     if name == "chains":
@@ -115,27 +119,12 @@ def chosen_bound(
     return Windows(), WINDOW_START
 
 
-def _check_triples(name: BoundName, moments: Moments) -> None:
-    if name != "windows":
-        raise SettingsError(
-            f"scores of three words in a row are bounded by windows, not by {name}: choose "
-            "bound windows (it needs a context of 2)."
-        )
-    if moments.triples is None:
-        raise SettingsError(
-            f"there are no counts of triples of these {moments.states:,} words: texts of at most "
-            f"{MOST_STATES} words have them. Try a smaller vocabulary, or count the text itself."
-        )
-
-
 def _sum_one(weights: Sequence[float] | None, offsets: int) -> tuple[float, ...]:
     if weights is None:
         return default_weights(offsets)
     given = [float(weight) for weight in weights]
     if len(given) != offsets or min(given) <= 0:
-        raise SettingsError(
-            f"weights={list(weights)}: {offsets} offsets need {offsets} numbers above 0."
-        )
+        raise SettingsError(f"weights={given}: {offsets} offsets need {offsets} numbers above 0.")
     return tuple(weight / sum(given) for weight in given)
 
 
@@ -159,10 +148,9 @@ def number_type(name: NumberType | None, words: int) -> torch.dtype:
 
     Few words, often in the same order, make matrices hard to follow in float32, and cost little.
     """
-    if name not in (None, "float32", "float64"):
-        raise SettingsError(f"dtype {name!r} is not one of 'float32', 'float64'.")
-    double = name == "float64" or (name is None and words <= FEW_WORDS)
-    return torch.float64 if double else torch.float32
+    if name is not None:
+        return choose_dtype(name)
+    return torch.float64 if words <= FEW_WORDS else torch.float32
 
 
 @final
@@ -248,12 +236,9 @@ def train_on_best_weights(
 
     The best is the one whose certified bound on the validation moments is highest.
     """
-    offsets = len(moments.offsets)
-    choices = [default_weights(offsets, ratio) for ratio in RATIOS]
-    saved = Stages(settings.checkpoint, settings.resume)
-    fits = []
-    for rho in choices:
-        checkpoint, resume = saved.next()
+    saved, fits = Stages(settings.checkpoint, settings.resume), []
+    for ratio in RATIOS:
+        rho, (checkpoint, resume) = default_weights(len(moments.offsets), ratio), saved.next()
         own = replace(settings, weights=rho, checkpoint=checkpoint, resume=resume)
         fits.append(train_lifted(moments, own, valid))
 
@@ -269,25 +254,24 @@ def starting_point(
     moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]
 ) -> NeighbourModel:
     """Where training begins: at an earlier model if one is given, else near the best."""
-    earlier, shape = settings.start, (len(moments.offsets), moments.states)
-    if earlier is None:
-        model = starting_model(moments, settings, weights)
-        triples = model.unary.new_zeros((model.states,) * 3) if settings.triples else None
-        return replace(model, triples=triples, duals=model.unary.new_zeros(shape))
-    if (earlier.offsets, earlier.states) != shape:
-        raise SettingsError(
-            f"the earlier model has {earlier.states:,} words and {earlier.offsets} offsets, the "
-            f"text {shape[1]:,} and {shape[0]}: training cannot go on from it."
-        )
-    if (earlier.triples is not None) != settings.triples:
-        raise SettingsError("the earlier model and this one differ in their scores of triples.")
-    return earlier
+    earlier, offsets, states = settings.start, len(moments.offsets), moments.states
+    if earlier is not None:
+        before = earlier.offsets, earlier.states, earlier.triples is not None
+        if before != (offsets, states, settings.triples):
+            raise SettingsError(
+                "the earlier model differs in words, offsets or scores of triples: training "
+                "cannot go on from it. Set warm_start=False."
+            )
+        return earlier
+    model = _starting_scores(moments, settings, weights)
+    triples = model.unary.new_zeros((states,) * 3) if settings.triples else None
+    return replace(model, triples=triples, duals=model.unary.new_zeros(offsets, states))
 
 
-def starting_model(
+def _starting_scores(
     moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]
 ) -> NeighbourModel:
-    """Where training begins: half the spectral scores, or none for free tables."""
+    """Half the spectral scores, or none for free tables."""
     offsets, states = len(moments.offsets), moments.states
     like = torch.zeros(1, dtype=number_type(settings.dtype, states))
     if settings.form not in FORMS:
@@ -322,35 +306,41 @@ TOLERANCES = {"pl": 1e-6, "ml": 1e-8}  # of the relative norm of the gradient
 
 
 def train_direct(
-    estimator: Direct, moments: Moments, ids: NDArray[np.int32] | None, settings: LiftedSettings
+    estimator: Direct, moments: Moments, text: Text | Moments, settings: LiftedSettings
 ) -> LiftedFit[NeighbourModel]:
     """The model that is best by the likelihood itself (`ml`) or by each word given the others.
 
     `pl` is by L-BFGS over the whole text, `pl-sgd` by minibatches of 100 words with rates that
     fall by Adagrad.  The penalty is that of the bounds: `l2` times the number of positions.
     """
+    if estimator not in get_args(Direct):
+        raise SettingsError(f"estimator {estimator!r} is not one of 'bound', 'pl', 'pl-sgd', 'ml'.")
     bound, weights = chosen_bound(settings, moments)
     if estimator == "ml":
         instead = "Try estimator='bound' or 'pl', or a smaller vocabulary."
         reason = too_many_windows(moments.states, len(moments.offsets), instead)
         if reason is not None:
             raise InferenceError(reason)
-    usual = torch.float64 if estimator == "ml" else torch.float32
-    kind = usual if settings.dtype is None else number_type(settings.dtype, moments.states)
-    start = moved(
-        replace(starting_point(moments, settings, weights), duals=None),
-        kind,
-        choose_device(settings.device),
-    )
+    usual = "float64" if estimator == "ml" else "float32"
+    start = replace(starting_point(moments, settings, weights), duals=None)
+    kind, device = choose_dtype(settings.dtype or usual), choose_device(settings.device)
+    start, strength = moved(start, kind, device), settings.l2
     objective: Objective[NeighbourModel]
-    strength, optimiser = settings.l2, _optimiser(estimator, settings)
+    if estimator == "pl-sgd":
+        optimiser: LBFGS | Adagrad = Adagrad(rate=RATE, epochs=EPOCHS)
+    else:
+        tolerance = TOLERANCES[estimator] if settings.tolerance is None else settings.tolerance
+        optimiser = LBFGS(settings.max_iterations, tolerance=tolerance)
     if estimator == "ml":
         frequencies = WordFrequencies.of(moments, start.unary)
         objective = LiftedLikelihood(start, None, frequencies, ExactRing(moments.positions))
+    elif isinstance(text, Moments):
+        raise DataError("pseudolikelihood reads the text itself, not only its moments.")
     else:
-        assert ids is not None and moments.separator is not None  # noqa: S101, PT018
-        gaps = Gaps.of(ids, moments.separator, start.offsets).to(start.unary.device)
-        loss = pseudolikelihood_loss(moments.separator)
+        assert moments.vocabulary is not None  # noqa: S101 - a text has words
+        ids, separator = encode_corpus(hold(text), moments.vocabulary), moments.vocabulary.separator
+        gaps = Gaps.of(ids, separator, start.offsets).to(start.unary.device)
+        loss = pseudolikelihood_loss(separator)
         objective = Autograd(start, gaps.split(WORDS_A_BATCH[estimator]), loss)
         strength *= moments.positions
     outcome = minimise(
@@ -363,10 +353,3 @@ def train_direct(
     duals = start.unary.new_zeros(start.offsets, start.states)
     model = replace(outcome.model, duals=duals)
     return LiftedFit(replace(outcome, model=model), bound.bound(model.potentials()))
-
-
-def _optimiser(estimator: Direct, settings: LiftedSettings) -> LBFGS | Adagrad:
-    if estimator == "pl-sgd":
-        return Adagrad(rate=RATE, epochs=EPOCHS)
-    tolerance = TOLERANCES[estimator] if settings.tolerance is None else settings.tolerance
-    return LBFGS(settings.max_iterations, tolerance=tolerance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +12,18 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.text_score import ScoresText, TextScore, refuse_marks, unknown_policy
+from mrflearn.estimators.text_score import (
+    ScoresText,
+    TextScore,
+    best_words,
+    refuse_marks,
+    unknown_policy,
+)
 from mrflearn.features.ngrams import count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
 from mrflearn.io.files import PathLike, located
 from mrflearn.models.ngram import (
-    END,
     NgramModel,
     TokenScores,
     adjusted_counts,
@@ -30,6 +35,7 @@ from mrflearn.models.ngram import (
 from mrflearn.models.storage import figure, texts
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NgramLanguageModel(Estimator, ScoresText):
     """An n-gram language model with interpolated modified Kneser-Ney smoothing.
 
@@ -68,18 +74,10 @@ class NgramLanguageModel(Estimator, ScoresText):
 
     """
 
-    def __init__(
-        self,
-        order: int = 3,
-        *,
-        min_count: int = 1,
-        vocabulary_size: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.order = order
-        self.min_count = min_count
-        self.vocabulary_size = vocabulary_size
-        self.random_state = random_state
+    order: int = field(default=3, kw_only=False)
+    min_count: int = 1
+    vocabulary_size: int | None = None
+    random_state: int = 0
 
     def fit(self, X: Text, y: object = None) -> Self:
         """Learns from a text.
@@ -118,12 +116,12 @@ class NgramLanguageModel(Estimator, ScoresText):
     @property
     def vocabulary_(self) -> Vocabulary:
         """The words, with `<S>` for sentence boundaries and `<unk>` for any other word."""
-        return self._fitted().vocabulary
+        return self.model_.vocabulary
 
     @property
     def ngrams_(self) -> list[int]:
         """The number of n-grams of each order."""
-        return [len(table.code) for table in self._fitted().tables]
+        return [len(table.code) for table in self.model_.tables]
 
     def token_scores(self, X: Text) -> TokenScores:
         """Log-probability of every token of a text.
@@ -140,13 +138,13 @@ class NgramLanguageModel(Estimator, ScoresText):
             whether it is an unknown word.
 
         """
-        model = self._fitted()
-        stream = sentence_stream(encode_corpus(hold(X), model.vocabulary), self._separator)
+        model = self.model_
+        separator, unknown = model.vocabulary.separator, model.vocabulary.unknown
+        stream = sentence_stream(encode_corpus(hold(X), model.vocabulary), separator)
         if len(stream) < 2:
             raise DataError("there is nothing to score: no words. Is the file empty?")
-        ends = stream[1:] == self._separator
-        unknown = stream[1:] == model.vocabulary.unknown
-        return TokenScores(model.log_probabilities(stream), ends, unknown)
+        tokens = stream[1:]
+        return TokenScores(model.log_probabilities(stream), tokens == separator, tokens == unknown)
 
     def text_score(self, X: Text) -> TextScore:
         """Log-probability of a text, and what it is spread over.
@@ -198,10 +196,9 @@ class NgramLanguageModel(Estimator, ScoresText):
             The most probable first; `</s>` is the end of the sentence.
 
         """
-        model = self._fitted()
-        figures = model.next_symbol(model.vocabulary.encode(words).tolist())
-        best = np.argsort(-figures, kind="stable")[:n].tolist()
-        return [(self._name(index), float(np.exp(figures[index]))) for index in best]
+        model = self.model_
+        chances = np.exp(model.next_symbol(model.vocabulary.encode(words).tolist()))
+        return best_words(chances, model.vocabulary, n)
 
     def sample(
         self, n: int = 1, *, random_state: int | None = None, longest: int = 200
@@ -223,7 +220,7 @@ class NgramLanguageModel(Estimator, ScoresText):
             The words of each sentence.
 
         """
-        model = self._fitted()
+        model = self.model_
         seed = self.random_state if random_state is None else random_state
         generator = np.random.default_rng(seed)
         drawn = (model.sample(generator, longest) for _ in range(n))
@@ -238,9 +235,9 @@ class NgramLanguageModel(Estimator, ScoresText):
             The file to write; its name ends in .arpa or .arpa.gz.
 
         """
-        if Path(str(path).removesuffix(".gz")).suffix != ".arpa":
+        if not str(path).removesuffix(".gz").endswith(".arpa"):
             raise SettingsError(f"{path}: an n-gram model is exported to a name in .arpa.")
-        write_arpa(path, to_arpa(self._fitted()))
+        write_arpa(path, to_arpa(self.model_))
 
     @classmethod
     def from_arpa(cls, path: PathLike) -> Self:
@@ -260,14 +257,12 @@ class NgramLanguageModel(Estimator, ScoresText):
         with located(path):
             model = from_arpa(read_arpa(path))
         self = cls(order=model.order)
-        self.model_ = model
-        self.discounts_ = []
-        self.fallback_orders_ = []
+        self.model_, self.discounts_, self.fallback_orders_ = model, [], []
         self.unknown_seen_ = False
         return self
 
     def _learned_parts(self) -> Parts:
-        model = self._fitted()
+        model = self.model_
         learned = {
             "words": list(model.vocabulary.words),
             "unknown_seen": self.unknown_seen_,
@@ -287,14 +282,3 @@ class NgramLanguageModel(Estimator, ScoresText):
     def unknown_policy_(self) -> str:
         """How words outside the vocabulary are scored, in words."""
         return unknown_policy(self.unknown_seen_)
-
-    @property
-    def _separator(self) -> int:
-        return self._fitted().vocabulary.separator
-
-    def _name(self, index: int) -> str:
-        return END if index == self._separator else self.vocabulary_.words[index]
-
-    def _fitted(self) -> NgramModel:
-        model: NgramModel = self._after_fit("model_")
-        return model

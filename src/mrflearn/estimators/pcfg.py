@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Self, TypeAlias
 
@@ -33,6 +34,7 @@ Sentences: TypeAlias = Sequence[Sequence[str]]
 TENSORS = ("parent", "left", "right", "rules", "start", "words")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PCFG(Estimator, ScoresText):
     """A probabilistic context-free grammar of a treebank: parses, probabilities, samples.
 
@@ -63,22 +65,12 @@ class PCFG(Estimator, ScoresText):
 
     """
 
-    def __init__(
-        self,
-        *,
-        side: Side = "right",
-        horizontal: int | None = 1,
-        vertical: int = 0,
-        min_count: int = 2,
-        smoothing: float = 0.1,
-        random_state: int = 0,
-    ) -> None:
-        self.side = side
-        self.horizontal = horizontal
-        self.vertical = vertical
-        self.min_count = min_count
-        self.smoothing = smoothing
-        self.random_state = random_state
+    side: Side = "right"
+    horizontal: int | None = 1
+    vertical: int = 0
+    min_count: int = 2
+    smoothing: float = 0.1
+    random_state: int = 0
 
     def fit(self, X: Trees, y: object = None) -> Self:
         """Reads the grammar off trees.
@@ -203,7 +195,7 @@ class PCFG(Estimator, ScoresText):
             numbers of words, sentences and unknown words, perplexity.
 
         """
-        vocabulary = self._fitted().vocabulary
+        vocabulary = self.model_.vocabulary
         if not len(X):
             raise DataError("there is nothing to score: no sentences.")
         return TextScore.of_sentences(self.score_samples(X), X, vocabulary)
@@ -225,7 +217,7 @@ class PCFG(Estimator, ScoresText):
             The most probable first; `</s>` is the end of the sentence.
 
         """
-        model = self._fitted()
+        model = self.model_
         scores = model.potentials([words]).words
         prefix: Prefix | None = getattr(self, "_prefix", None)
         if prefix is None:
@@ -262,7 +254,7 @@ class PCFG(Estimator, ScoresText):
 
         """
         seed = self.random_state if random_state is None else random_state
-        trees = sample_trees(self._fitted(), np.random.default_rng(seed), longest)
+        trees = sample_trees(self.model_, np.random.default_rng(seed), longest)
         return [usual_form(tree) for tree in islice(trees, n)]
 
     def first_rules(self, n: int = 20) -> list[tuple[str, float]]:
@@ -279,7 +271,7 @@ class PCFG(Estimator, ScoresText):
             The most probable first.
 
         """
-        model = self._fitted()
+        model = self.model_
         shape, names = model.shape, model.names
         joint = (model.start[: shape.phrases][shape.parent] + model.rules).exp()
         best = joint.argsort(descending=True, stable=True)[:n].tolist()
@@ -288,7 +280,7 @@ class PCFG(Estimator, ScoresText):
         return [(f"{names[a]} -> {names[b]} {names[c]}", chance) for a, b, c, chance in rules]
 
     def _learned_parts(self) -> Parts:
-        model = self._fitted()
+        model = self.model_
         learned = {
             "phrases": list(model.phrases),
             "preterminals": list(model.preterminals),
@@ -310,19 +302,12 @@ class PCFG(Estimator, ScoresText):
     @property
     def vocabulary_(self) -> Vocabulary:
         """The words, with `<unk>` for any other word."""
-        return self._fitted().vocabulary
+        return self.model_.vocabulary
 
     def _tree(self, parse: Parse, words: Sequence[str]) -> Tree:
-        return named_tree(parse.spans, words, self._fitted().names, binarised=True)
+        return named_tree(parse.spans, words, self.model_.names, binarised=True)
 
     def _potentials(self, X: Sentences) -> ChartPotentials:
         if isinstance(X, str) or any(isinstance(words, str) for words in X):
-            raise DataError(
-                "sentences are given as a list of them, each a list of words; this is text. "
-                "Write [sentence.split()] for a single one."
-            )
-        return self._fitted().potentials(X)
-
-    def _fitted(self) -> GrammarModel:
-        model: GrammarModel = self._after_fit("model_")
-        return model
+            raise DataError("sentences are lists of words; this is text: try [text.split()].")
+        return self.model_.potentials(X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -40,6 +41,7 @@ COMPARED = 64  # sequences compared with all others at once; keeps the sums in c
 PSEUDOCOUNT = 0.2  # a state of each column that was never seen must not start at minus infinity
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PottsField(FieldQuestions):
     """A Potts model of all pairs of columns, by penalised pseudolikelihood as in CCMpred and plmc.
 
@@ -83,30 +85,16 @@ class PottsField(FieldQuestions):
 
     usual_method = "pl"  # families are too wide for exact answers
 
-    def __init__(
-        self,
-        *,
-        states: int | None = None,
-        identity: float | None = 0.8,
-        l2_fields: float = 0.01,
-        l2_couplings: float = 0.2,
-        max_iterations: int = 200,
-        tolerance: float = 1e-4,
-        dtype: Dtype = "float32",
-        device: str = "cpu",
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.states = states
-        self.identity = identity
-        self.l2_fields = l2_fields
-        self.l2_couplings = l2_couplings
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    states: int | None = None
+    identity: float | None = 0.8
+    l2_fields: float = 0.01
+    l2_couplings: float = 0.2
+    max_iterations: int = 200
+    tolerance: float = 1e-4
+    dtype: Dtype = "float32"
+    device: str = "cpu"
+    random_state: int = 0
+    verbose: bool = False
 
     def fit(
         self,
@@ -140,12 +128,14 @@ class PottsField(FieldQuestions):
         if weights is None and self.identity is not None:
             weights = sequence_weights(rows, states, self.identity)
         weights = Samples(rows, weights).row_weights
-        l2 = self._strengths(rows.shape[1])
-        dtype = choose_dtype(self.dtype)
-        couplings = rows.shape[1] * (rows.shape[1] - 1) // 2 * states**2
+        columns, dtype = rows.shape[1], choose_dtype(self.dtype)
+        l2 = {"fields": self.l2_fields, "couplings": self.l2_couplings * (columns - 1)}
+        if min(l2.values()) < 0:
+            raise SettingsError("l2_fields and l2_couplings, strengths of L2, must be >= 0.")
+        couplings = columns * (columns - 1) // 2 * states**2
         require_memory(
             dtype.itemsize * LBFGS().vectors_held * couplings,
-            f"training the {couplings:,} couplings of {rows.shape[1]:,} columns",
+            f"training the {couplings:,} couplings of {columns:,} columns",
             "Use fewer columns, or a device with more memory.",
             rows.device,
         )
@@ -161,16 +151,14 @@ class PottsField(FieldQuestions):
             checkpoint=checkpoint,
             resume=resume,
         )
-        self.outcome_ = outcome
-        self.model_ = outcome.model
-        self.n_effective_ = float(weights.sum())
-        self.n_features_in_ = rows.shape[1]
+        self.outcome_, self.model_ = outcome, outcome.model
+        self.n_effective_, self.n_features_in_ = float(weights.sum()), columns
         return self
 
     @property
     def potentials_(self) -> Potentials:
         """The learned field, in the gauge that the penalty chose."""
-        return self._fitted().potentials()
+        return self.model_.potentials()
 
     @property
     def counted_from_(self) -> int:
@@ -180,11 +168,11 @@ class PottsField(FieldQuestions):
     @property
     def contacts_(self) -> NDArray[np.float64]:
         """Corrected coupling strengths of all pairs of columns (APC of Frobenius norms)."""
-        model = self._fitted()
+        model = self.model_
         return np.asarray(contact_scores(model.pairs.t(), model.couplings, len(model.fields)).cpu())
 
     def _learned_parts(self) -> Parts:
-        parameters = self._fitted().parameters()
+        parameters = self.model_.parameters()
         learned = {"n_effective": self.n_effective_, "molecule": self.molecule_}
         return learned | self._training_parts(), parameters
 
@@ -206,28 +194,13 @@ class PottsField(FieldQuestions):
         table = state_rows(X, spins=False)
         rows = torch.as_tensor(table, device=choose_device(self.device))
         if rows.ndim != 2 or rows.shape[1] < 2:
-            raise DataError(
-                f"an alignment is sequences x columns, two or more; this has "
-                f"{rows.shape[-1]} feature(s): shape {tuple(rows.shape)}."
-            )
+            found = f"{rows.shape[-1]} feature(s): shape {tuple(rows.shape)}"
+            raise DataError(f"an alignment is sequences x columns, two or more; this has {found}.")
         molecule = molecule_of(X)
         letters = 2 if molecule is None else len(ALPHABETS[molecule])
         states = self.states or max(letters, int(rows.max()) + 1 if rows.numel() else 0)
         check_states(rows, torch.full((rows.shape[1],), states, device=rows.device))
         return rows, states
-
-    def _strengths(self, columns: int) -> dict[str, float]:
-        """Of L2 (strength * sum of squares)."""
-        if min(self.l2_fields, self.l2_couplings) < 0:
-            raise SettingsError(
-                f"l2_fields and l2_couplings must be >= 0; got {self.l2_fields} and "
-                f"{self.l2_couplings}."
-            )
-        return {"fields": self.l2_fields, "couplings": self.l2_couplings * (columns - 1)}
-
-    def _fitted(self) -> PottsModel:
-        model: PottsModel = self._after_fit("model_")
-        return model
 
 
 def _frequencies(samples: Samples, states: int) -> Float[Tensor, "v s"]:
@@ -252,9 +225,8 @@ def _sizes(
     spread = frequencies * (1 - frequencies)
     first, second = model.pairs
     # Each coupling is read by the conditionals of both of its variables.
-    couplings = frequencies[first].unsqueeze(2) * spread[second].unsqueeze(1) + spread[
-        first
-    ].unsqueeze(2) * frequencies[second].unsqueeze(1)
+    couplings = torch.einsum("pa,pb->pab", frequencies[first], spread[second])
+    couplings += torch.einsum("pa,pb->pab", spread[first], frequencies[second])
     curvatures = {"fields": spread[:, 1:], "couplings": couplings}
     sizes = {
         name: (total * own + 2 * l2[name]).rsqrt().to(model.fields.dtype)

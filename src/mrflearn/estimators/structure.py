@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from mrflearn.io.state_codes import StateCodes
 from mrflearn.training.neighbourhood_selection import select_edges
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FieldStructure(TakesTables, Estimator):
     """The edges of a pairwise field, by L1-regularised regression of each variable on all others.
 
@@ -68,22 +70,12 @@ class FieldStructure(TakesTables, Estimator):
 
     """
 
-    def __init__(
-        self,
-        *,
-        states: int | None = None,
-        gamma: float = 0.25,
-        combine: Literal["and", "or"] = "and",
-        l1_path: int = 25,
-        device: str = "cpu",
-        random_state: int = 0,
-    ) -> None:
-        self.states = states
-        self.gamma = gamma
-        self.combine = combine
-        self.l1_path = l1_path
-        self.device = device
-        self.random_state = random_state
+    states: int | None = None
+    gamma: float = 0.25
+    combine: Literal["and", "or"] = "and"
+    l1_path: int = 25
+    device: str = "cpu"
+    random_state: int = 0
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Finds the edges from rows of states (samples x variables, counted from 0).
@@ -104,8 +96,7 @@ class FieldStructure(TakesTables, Estimator):
         table, names = state_table(X)[0], column_names(X)
         if table.shape[1] < 2:
             raise DataError(
-                f"samples have {table.shape[1]} feature(s) (shape {table.shape}); at least two "
-                "variables are needed to find edges."
+                f"{table.shape[1]} feature(s) (shape {table.shape}): edges need two variables."
             )
         check_observed(table, names)
         codes = StateCodes.seen(table)
@@ -143,11 +134,11 @@ class FieldStructure(TakesTables, Estimator):
     @property
     def graph_(self) -> FactorGraph:
         """The edges as a graph to learn on."""
-        edges = torch.as_tensor(self._after_fit("edges_"))
+        edges = torch.as_tensor(self.edges_)
         return pairwise(torch.tensor(self.states_), edges)
 
     def _learned_parts(self) -> Parts:
-        edges = torch.as_tensor(self._after_fit("edges_"))
+        edges = torch.as_tensor(self.edges_)
         states, weights = torch.tensor(self.states_), torch.as_tensor(self.weights_)
         return {}, {"edges": edges, "states": states, "weights": weights}
 

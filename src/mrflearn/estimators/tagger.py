@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
-from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +19,6 @@ from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts, pai
 from mrflearn.estimators.tagger_training import (
     BOUNDS,
     LearnedTagger,
-    Learning,
     TaggerBoundName,
     learn,
     restore,
@@ -40,6 +38,7 @@ Sentences = Iterable[Sequence[str]]
 LARGEST_BATCH = 2**24  # scores of states held at once; bounds memory, changes no result
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class JointTagger(Estimator):
     """A Markov random field of words and tags, trained by a bound on its likelihood.
 
@@ -90,37 +89,23 @@ class JointTagger(Estimator):
         The values taken.
     outcome_
         How training went.
+    learned_
+        Words, tags and the model that was learned.
 
     """
 
-    def __init__(
-        self,
-        context: int = 1,
-        words: int = 3,
-        *,
-        bound: TaggerBoundName = "chains",
-        l2: float | Sequence[float] = 0.3,
-        tags: int | None = None,
-        rounds: int = 3,
-        unlabelled_weight: float | Sequence[float] = 0.1,
-        max_iterations: int = 100,
-        tolerance: float = 1e-6,
-        device: str = "cpu",
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.context = context
-        self.words = words
-        self.bound = bound
-        self.l2 = l2
-        self.tags = tags
-        self.rounds = rounds
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    context: int = field(default=1, kw_only=False)
+    words: int = field(default=3, kw_only=False)
+    bound: TaggerBoundName = "chains"
+    l2: float | Sequence[float] = 0.3
+    tags: int | None = None
+    rounds: int = 3
+    unlabelled_weight: float | Sequence[float] = 0.1
+    max_iterations: int = 100
+    tolerance: float = 1e-6
+    device: str = "cpu"
+    random_state: int = 0
+    verbose: bool = False
 
     def fit(
         self,
@@ -160,40 +145,39 @@ class JointTagger(Estimator):
         sentences = list(X)
         sentences, tags = _with_words(sentences, [None] * len(sentences) if y is None else list(y))
 
-        def trial(l2: float, weight: float) -> tuple[float, Learning, float, float]:
-            """How good the tagger of one choice is on held-out sentences, and what it learned."""
-            found = learn(sentences, tags, self, l2, weight, saved)
-            if held_out is None:
-                return 0.0, found, l2, weight
-            reached = _accuracy(held_out[1], _best_tags(found.learned, held_out[0]))
-            return reached, found, l2, weight
-
+        best = -1.0
         with one_thread():
-            trials = (trial(*choice) for choice in self._choices(tags, held_out))
-            _, found, self.l2_, self.unlabelled_weight_ = max(trials, key=itemgetter(0))
-        self._learned, self.bound_ = found.learned, found.log_likelihood
-        self.outcome_ = replace(found.outcome, model=self._learned.model)
+            for l2, weight in self._choices(tags, held_out):
+                found = learn(sentences, tags, self, l2, weight, saved)
+                reached = 0.0
+                if held_out is not None:
+                    reached = accuracy(held_out[1], _best_tags(found.learned, held_out[0]))
+                if reached > best:
+                    best, chosen = reached, (found, l2, weight)
+        found, self.l2_, self.unlabelled_weight_ = chosen
+        self.learned_, self.bound_ = found.learned, found.log_likelihood
+        self.outcome_ = replace(found.outcome, model=self.learned_.model)
         warn_of_single_label(self.classes_)
         return self
 
     @property
     def classes_(self) -> list[str]:
         """The tags, in alphabetical order, those without a name last."""
-        return list(self._fitted().tags[1:])
+        return list(self.learned_.tags[1:])
 
     @property
     def known_words_(self) -> set[str]:
         """The words that training saw."""
-        return set(self._fitted().words[1:])
+        return set(self.learned_.words[1:])
 
     @property
     def log_partition_bound_(self) -> LogPartitionBound:
         """The certified upper bound on log Z that `bound_` is computed with."""
-        return self._fitted().log_partition_bound
+        return self.learned_.log_partition_bound
 
     def predict(self, X: Sentences) -> list[list[str]]:
         """The most probable tags of each sentence."""
-        return _best_tags(self._fitted(), X)
+        return _best_tags(self.learned_, X)
 
     @one_thread()
     @torch.no_grad()
@@ -212,7 +196,7 @@ class JointTagger(Estimator):
         """
         return [
             table
-            for chains in _chains(self._fitted(), X)
+            for chains in _chains(self.learned_, X)
             for table in chains.split(chains.probabilities().double().cpu().numpy())
         ]
 
@@ -251,7 +235,7 @@ class JointTagger(Estimator):
         check_n(n)
         names = np.array(self.classes_, dtype=object)
         found: list[list[tuple[list[str], float]]] = []
-        for chains in _chains(self._fitted(), X):
+        for chains in _chains(self.learned_, X):
             paths, scores = chains.n_best(n)
             chances = (scores - chains.log_partition().unsqueeze(1)).exp().cpu().tolist()
             lists = [chains.split(names[path]) for path in paths.cpu().numpy().T]
@@ -268,10 +252,10 @@ class JointTagger(Estimator):
 
     def score(self, X: Sentences, y: Iterable[Sequence[str]]) -> float:
         """The share of tokens whose tag is right."""
-        return _accuracy(list(y), self.predict(X))
+        return accuracy(list(y), self.predict(X))
 
     def _learned_parts(self) -> Parts:
-        learned = self._fitted()
+        learned = self.learned_
         source: TagSource | None = getattr(self, "source_", None)
         kept = {
             "words": list(learned.words),
@@ -287,11 +271,11 @@ class JointTagger(Estimator):
         return kept, learned.model.parameters()
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self._learned = restore(learned, tensors)
+        self.learned_ = restore(learned, tensors)
         self.bound_ = figure(learned["bound"])
         self.l2_ = figure(learned["l2"])
         self.unlabelled_weight_ = figure(learned["unlabelled_weight"])
-        self._restore_training(self._learned.model, learned)
+        self._restore_training(self.learned_.model, learned)
         if learned["source"] is not None:
             self.source_ = record(TagSource, learned["source"])
 
@@ -321,10 +305,6 @@ class JointTagger(Estimator):
         if self.bound not in BOUNDS:
             raise SettingsError(f"bound {self.bound!r} is not one of {', '.join(BOUNDS)}.")
 
-    def _fitted(self) -> LearnedTagger:
-        learned: LearnedTagger = self._after_fit("_learned")
-        return learned
-
 
 def _chains(learned: LearnedTagger, X: Sentences) -> Iterator[SentenceTags]:
     """The chains of the tags of sentences, in batches."""
@@ -345,12 +325,6 @@ def _best_tags(learned: LearnedTagger, X: Sentences) -> list[list[str]]:
         for chains in _chains(learned, X)
         for tags in chains.split(names[chains.best().cpu().numpy()])
     ]
-
-
-def _accuracy(gold: list[Sequence[str]], found: list[list[str]]) -> float:
-    if len(gold) != len(found):
-        raise DataError(f"there are {len(found)} sentences and tags for {len(gold)}.")
-    return accuracy(gold, found)
 
 
 def _several(values: float | Sequence[float]) -> list[float]:

@@ -161,33 +161,24 @@ class Learning(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class Corpus:
     """Sentences by number, with their words and tags, the separator first in both."""
 
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    read: TaggedSentences
-    spelling: dict[int, SpellingTable]
-    settings: JointTagger
-    l2: float
-    saved: Stages
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         sentences: Sequence[Sequence[str]],
         tags: Sequence[Tags],
         labels: tuple[str, ...],
         settings: JointTagger,
-        *others: Any,
-    ) -> Corpus:
+        l2: float,
+        saved: Stages,
+    ) -> None:
+        self.tags, self.settings, self.l2, self.saved = labels, settings, l2, saved
         counts = Counter(word for sentence in sentences for word in sentence)
-        words = (SEPARATOR, *sorted(counts, key=lambda word: (-counts[word], word)))
-        read = number_sentences(sentences, tags, numbers(words), numbers(labels))
+        self.words = (SEPARATOR, *sorted(counts, key=lambda word: (-counts[word], word)))
+        self.read = number_sentences(sentences, tags, numbers(self.words), numbers(labels))
         rare_from = 1 + sum(count > RARE_COUNT for count in counts.values())
-        spelling = spelling_tables(words, PLACES[settings.words], rare_from)
-        return cls(words, labels, read, spelling, settings, *others)
+        self.spelling = spelling_tables(self.words, PLACES[settings.words], rare_from)
 
     def moments(self, read: TaggedSentences) -> JointMoments:
         """The counts of some of the sentences."""
@@ -254,7 +245,7 @@ def learn(
     Each round trains on the counts of what is known and on those expected of the rest by the
     tagger of the round before, these with a weight.
     """
-    corpus = Corpus.of(sentences, tags, _labels(tags, settings.tags), settings, l2, saved)
+    corpus = Corpus(sentences, tags, _labels(tags, settings.tags), settings, l2, saved)
     whole, seed = corpus.read.known, settings.random_state
     base = _of_whole_sentences(sentences, tags, corpus) if whole.any() else None
     if base is not None and (whole.all() or weight == 0):
@@ -295,8 +286,7 @@ def _of_whole_sentences(
     if not whole.all():
         sentences = list(itertools.compress(sentences, whole))
         tags = list(itertools.compress(tags, whole))
-        others = corpus.settings, corpus.l2, corpus.saved
-        corpus = Corpus.of(sentences, tags, corpus.tags, *others)
+        corpus = Corpus(sentences, tags, corpus.tags, corpus.settings, corpus.l2, corpus.saved)
     return corpus.train(corpus.moments(corpus.read))
 
 
@@ -345,9 +335,7 @@ def cluster_words(
     Words must be numbered by falling frequency, the separator first.
     """
     if clusters > vocabulary:
-        raise DataError(
-            f"{clusters} tags were asked for, but there are only {vocabulary - 1} different words."
-        )
+        raise DataError(f"{clusters} tags cannot be found among {vocabulary - 1} different words.")
     vectors, counts = context_vectors(sentences, vocabulary, seed)
     means = KMeans(clusters, n_init=3, random_state=seed)
     found = means.fit_predict(vectors, sample_weight=np.sqrt(counts + 1e-9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Self
 
@@ -35,6 +36,8 @@ class WordSpace(Estimator):
     context: int
     min_count: int
     vocabulary_size: int | None
+    vocabulary_: Vocabulary
+    vectors_: NDArray[np.float32]  # of each word, in the order of the vocabulary
 
     def count_shards(self, paths: Sequence[PathLike], executor: Executor | None = None) -> Moments:
         """Counts of text files, to `fit`.
@@ -65,16 +68,6 @@ class WordSpace(Estimator):
         size, least = self.vocabulary_size, self.min_count
         return moments_of(text, self.context, known, size=size, min_count=least)
 
-    def _words(self) -> Vocabulary:
-        """The vocabulary; `NotFittedError` before `fit`."""
-        found: Vocabulary = self._after_fit("vocabulary_")
-        return found
-
-    def _vectors(self) -> NDArray[np.float32]:
-        """The vector of each word, in the order of the vocabulary; `NotFittedError` before."""
-        found: NDArray[np.float32] = self._after_fit("vectors_")
-        return found
-
     def frequent_words(self, n: int) -> list[str]:
         """The most frequent words.
 
@@ -89,7 +82,7 @@ class WordSpace(Estimator):
             The most frequent first, without `<S>` and `<unk>`.
 
         """
-        words = (word for word in self._words().words if word not in (SEPARATOR, UNKNOWN))
+        words = (word for word in self.vocabulary_.words if word not in (SEPARATOR, UNKNOWN))
         return list(islice(words, n))
 
     def neighbors(self, word: str, n: int = 10) -> list[tuple[str, float]]:
@@ -132,15 +125,15 @@ class WordSpace(Estimator):
         return self._nearest(unit, b - a + c, [first, second, third], n)
 
     def _unit_vectors(self) -> NDArray[np.float32]:
-        vectors = self._vectors()
+        vectors = self.vectors_
         sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: NDArray[np.float32] = vectors / np.maximum(sizes, np.finfo(np.float32).tiny)
         return unit
 
     def _place(self, word: str) -> int:
-        if word not in self._words():
+        if word not in self.vocabulary_:
             raise DataError(f"the word {word!r} is not in the vocabulary of this model.")
-        return int(self._words().encode([word])[0])
+        return int(self.vocabulary_.encode([word])[0])
 
     def _nearest(
         self,
@@ -151,7 +144,7 @@ class WordSpace(Estimator):
     ) -> list[tuple[str, float]]:
         """The words of largest cosine with a vector, each with its cosine."""
         cosine = unit @ (target / max(float(np.linalg.norm(target)), 1e-30))
-        words, edge = self._words().words, self._words().separator
+        words, edge = self.vocabulary_.words, self.vocabulary_.separator
         order = (int(index) for index in np.argsort(-cosine, kind="stable"))
         allowed = [i for i in order if words[i] not in without and i != edge]
         return [(words[index], float(cosine[index])) for index in allowed[:n]]
@@ -167,14 +160,15 @@ class WordSpace(Estimator):
         """
         if str(path).removesuffix(".gz").endswith(".arpa"):
             raise DataError("word vectors are no ARPA file; choose a name in .txt.", path=path)
-        words, edge = self._words().words, self._words().separator
+        words, edge = self.vocabulary_.words, self.vocabulary_.separator
         kept = [index for index in range(len(words)) if index != edge]
-        write_vectors(path, NamedVectors(tuple(words[i] for i in kept), self._vectors()[kept]))
+        write_vectors(path, NamedVectors(tuple(words[i] for i in kept), self.vectors_[kept]))
 
 
 # `WordVectors`: vectors of words from pair counts, in seconds and without training.
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WordVectors(WordSpace):
     """Word vectors in closed form: words are near where they stand near the same words.
 
@@ -203,20 +197,11 @@ class WordVectors(WordSpace):
 
     """
 
-    def __init__(
-        self,
-        dims: int = 100,
-        context: int = 8,
-        *,
-        min_count: int = 1,
-        vocabulary_size: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.dims = dims
-        self.context = context
-        self.min_count = min_count
-        self.vocabulary_size = vocabulary_size
-        self.random_state = random_state
+    dims: int = field(default=100, kw_only=False)
+    context: int = field(default=8, kw_only=False)
+    min_count: int = 1
+    vocabulary_size: int | None = None
+    random_state: int = 0
 
     def fit(self, X: Text | Moments, y: object = None) -> Self:
         """Learns from a text or from its counts.
@@ -262,8 +247,8 @@ class WordVectors(WordSpace):
         return self._moments(text)
 
     def _learned_parts(self) -> Parts:
-        vectors = torch.from_numpy(self._vectors())
-        return {"words": list(self._words().words)}, {"vectors": vectors}
+        vectors = torch.from_numpy(self.vectors_)
+        return {"words": list(self.vocabulary_.words)}, {"vectors": vectors}
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.vocabulary_ = Vocabulary(texts(learned, "words"))

@@ -210,10 +210,6 @@ class CompositeModel:
         tables = dict(zip(self.shape.table_names, self.tables, strict=True))
         return tables | {name: getattr(self, name) for name in NUMBERS}
 
-    def with_tensors(self, tensors: dict[str, Tensor]) -> CompositeModel:
-        """The same shape with other numbers."""
-        return CompositeModel.of(self.shape, tensors)
-
     def to(self, device: torch.device, kind: torch.dtype) -> CompositeModel:
         """The same on a device, in numbers of a kind."""
         moved = {name: value.to(device, kind) for name, value in self.tensors().items()}

@@ -166,9 +166,7 @@ def _shares(counts: Int[np.ndarray, "c x"]) -> Float[np.ndarray, "c x"]:
 def _mixed(
     levels: list[Float[np.ndarray, "_ x"]], weights: tuple[float, ...]
 ) -> Float[np.ndarray, "c x"]:
-    mixed = np.zeros_like(levels[-1])
-    for weight, level in zip(weights, levels, strict=True):
-        mixed += weight * level
+    mixed = np.asarray(sum(w * level for w, level in zip(weights, levels, strict=True)))
     # A context that was never seen has no shares of its own: the other levels take its weight.
     return np.asarray(np.log(mixed / mixed.sum(axis=1, keepdims=True)))
 
@@ -229,9 +227,7 @@ class WordContext:
         wanted[word >= self.words] = -1
         place = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
         found = self.code[place] == wanted
-        chosen: Float[np.ndarray, " n"]
-        chosen = np.where(found, self.score[place], alone + np.log(self.left))
-        return chosen
+        return np.asarray(np.where(found, self.score[place], alone + np.log(self.left)))
 
 
 def word_context(counts: TagCounts, entries: WordTags) -> WordContext:

@@ -79,8 +79,7 @@ class NgramModel:
             known = rising and (not len(code) or 0 <= code[0] <= code[-1] < below * states)
             if not (known and len(code) == len(probability) == len(backoff)):
                 raise DataError(
-                    f"the codes of order {n} must rise, name words and contexts that are there, "
-                    "and have one probability and one back-off each."
+                    f"codes of order {n} must rise, be known, and have two numbers each."
                 )
             below = len(code)
         if len(self.tables[0].code) != states:
@@ -238,56 +237,48 @@ def discount_of(adjusted: Counts, discount: Figures) -> Figures:
 
 
 BEGIN, END = "<s>", "</s>"
+LN10 = math.log(10)
 NEVER = -99.0  # how ARPA files write the logarithm of 0
 
 
 def to_arpa(model: NgramModel) -> Arpa:
     """The record of a model: `<s>` first, `</s>` last among its words."""
     words, separator = model.vocabulary.words, model.vocabulary.separator
-    for mark in (BEGIN, END):
-        if mark in words:
-            raise DataError(f"an ARPA file cannot hold {mark} as an ordinary word.")
-    end = len(words)
-    names = (*(BEGIN if word == SEPARATOR else word for word in words), END)
-    sections, grams = [], np.zeros((1, 0), np.int64)
+    if BEGIN in words or END in words:
+        raise DataError(f"an ARPA file cannot hold {BEGIN} or {END} as an ordinary word.")
+    end, sections, grams = len(words), [], np.zeros((1, 0), np.int64)
     for order, table in enumerate(model.tables, start=1):
         context, last = np.divmod(table.code, end)
         ending = np.where(last == separator, end, last) if order > 1 else last
         grams = np.column_stack([grams[context], ending])
-        sections.append(_section(grams, table))
-    return Arpa(names, (_with_both_marks(sections[0], separator), *sections[1:]))
-
-
-def _section(grams: NDArray[np.int64], table: BackoffTable) -> ArpaSection:
-    figures = [table.log_probability, table.log_backoff]
-    probability, backoff = (
-        np.maximum(values / math.log(10), NEVER).astype(np.float32) for values in figures
-    )
-    # Rounding may lift a probability of 1 above it.
-    return ArpaSection(grams, np.minimum(probability, np.float32(0)), backoff)
-
-
-def _with_both_marks(unigrams: ArpaSection, separator: int) -> ArpaSection:
-    """Unigrams with the separator's probability moved to a new last word, `</s>`."""
-    never = np.float32(NEVER)
-    probability = np.append(unigrams.probability, unigrams.probability[separator])
-    probability[separator] = never
-    grams = np.append(unigrams.grams, [[len(unigrams.grams)]], axis=0)
-    return ArpaSection(grams, probability, np.append(unigrams.backoff, np.float32(0)))
+        probability, backoff = (
+            np.maximum(values / LN10, NEVER).astype(np.float32) for values in table[1:]
+        )
+        # Rounding may lift a probability of 1 above it.
+        sections.append(ArpaSection(grams, np.minimum(probability, np.float32(0)), backoff))
+    # Among unigrams, the probability of the separator is that of a new last word, `</s>`.
+    first = sections[0]
+    probability = np.append(first.probability, first.probability[separator])
+    probability[separator] = NEVER
+    grams, backoff = np.append(first.grams, [[end]], 0), np.append(first.backoff, np.float32(0))
+    names = (*(BEGIN if word == SEPARATOR else word for word in words), END)
+    return Arpa(names, (ArpaSection(grams, probability, backoff), *sections[1:]))
 
 
 def from_arpa(arpa: Arpa) -> NgramModel:
     """The model that an ARPA file holds; it needs `<s>`, `</s>` and, for new words, `<unk>`."""
     vocabulary, renumber = _vocabulary(arpa)
-    tables: list[BackoffTable] = [_unigrams(arpa, vocabulary, renumber)]
+    first, states = arpa.sections[0], len(vocabulary)
     begin, end = (arpa.words.index(mark) for mark in (BEGIN, END))
+    # A closed vocabulary has no <unk>: what it does not know never happens.
+    probability, backoff = np.full(states, NEVER), np.zeros(states)
+    probability[np.delete(renumber, begin)] = np.delete(first.probability, begin)
+    backoff[np.delete(renumber, end)] = np.delete(first.backoff, end)
+    tables = [BackoffTable(np.arange(states), probability * LN10, backoff * LN10)]
     for order, section in enumerate(arpa.sections[1:], start=2):
         if (section.grams[:, 1:] == begin).any() or (section.grams[:, :-1] == end).any():
-            raise DataError(
-                f"an n-gram of order {order} has {BEGIN} or {END} inside it. Such models run over "
-                "sentence ends, which is not supported."
-            )
-        tables.append(_table(renumber[section.grams], section, tables, len(vocabulary)))
+            raise DataError(f"a {order}-gram has {BEGIN} or {END} inside it: not supported.")
+        tables.append(_table(renumber[section.grams], section, tables, states))
     return NgramModel(vocabulary, tuple(tables))
 
 
@@ -304,17 +295,6 @@ def _vocabulary(arpa: Arpa) -> tuple[Vocabulary, Counts]:
     return vocabulary, np.array([ids[word] for word in arpa.words], np.int64)
 
 
-def _unigrams(arpa: Arpa, vocabulary: Vocabulary, renumber: Counts) -> BackoffTable:
-    section, states = arpa.sections[0], len(vocabulary)
-    # A closed vocabulary has no <unk>: what it does not know never happens.
-    probability, backoff = np.full(states, NEVER), np.zeros(states)
-    begins = np.array([word == BEGIN for word in arpa.words])
-    ends = np.array([word == END for word in arpa.words])
-    probability[renumber[~begins]] = section.probability[~begins]
-    backoff[renumber[~ends]] = section.backoff[~ends]
-    return BackoffTable(np.arange(states), probability * math.log(10), backoff * math.log(10))
-
-
 def _table(
     grams: Counts, section: ArpaSection, below: list[BackoffTable], states: int
 ) -> BackoffTable:
@@ -322,15 +302,14 @@ def _table(
     for order, table in enumerate(below[1:], start=2):
         place = find_codes(table.code, place * states + grams[:, order - 1])
         if (place < 0).any():
-            raise DataError(
-                f"the first words of an n-gram of order {len(below) + 1} are not themselves among "
-                f"the {order}-grams. Was the file pruned by hand?"
-            )
+            problem = f"a {len(below) + 1}-gram begins with what is not among the {order}-grams"
+            raise DataError(f"{problem}. Was the file pruned by hand?")
     code = place * states + grams[:, -1]
     order_of = np.argsort(code)
-    figures = [section.probability, section.backoff]
-    probability, backoff = (f[order_of].astype(np.float64) * math.log(10) for f in figures)
-    return BackoffTable(code[order_of], probability, backoff)
+    logs = (
+        own[order_of].astype(np.float64) * LN10 for own in (section.probability, section.backoff)
+    )
+    return BackoffTable(code[order_of], *logs)
 
 
 # An n-gram model as a level of the composite: probabilities of tokens, and how far to trust

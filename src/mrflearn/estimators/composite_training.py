@@ -17,32 +17,38 @@ when the folds were most probable; `held`, log-likelihoods of the folds after ea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.errors import DataError
+from mrflearn.estimators.text_score import refuse_marks
 from mrflearn.execution.executor import Executor
+from mrflearn.execution.resources import choose_device, choose_dtype
 from mrflearn.features.document_stream import DocumentStream
-from mrflearn.features.ngrams import Counts
-from mrflearn.io.corpus import Vocabulary
+from mrflearn.features.ngrams import Counts, NgramIndex
+from mrflearn.io.corpus import Document, Vocabulary
 from mrflearn.models.composite_lm import (
     CompositeModel,
     CompositeShape,
     Figures,
+    Level,
     NgramScores,
     TokenBatch,
     batches,
     common_weights,
     ngram_scores,
     normalised_weights,
+    stream_of,
 )
-from mrflearn.models.ngram import NgramLevel
+from mrflearn.models.ngram import NgramLevel, bucket_count
 from mrflearn.models.topics import PLSA, best_strength
 from mrflearn.objectives.base import under
 from mrflearn.objectives.expected_counts import (
@@ -54,8 +60,8 @@ from mrflearn.objectives.expected_counts import (
 )
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_start import (
-    GrammarChoice,
     GrammarStart,
+    choose_grammar,
     start_model,
     start_topics,
     tag_shares_of_words,
@@ -64,18 +70,21 @@ from mrflearn.training.em import EM, Parameters, StepFunction
 from mrflearn.training.loop import interruptible
 from mrflearn.training.outcome import Row
 
+if TYPE_CHECKING:
+    from mrflearn.estimators.composite import CompositeLanguageModel
+
 # One EM step of each phase.
 
 
 def text_step(
     parameters: Parameters,
-    model: CompositeModel,
+    shape: CompositeShape,
     train: Sequence[TokenBatch],
     executor: Executor,
     prior: RulePrior,
 ) -> tuple[float, Parameters]:
     """One EM step for words, rules and topic shares; the weights of levels stay as they are."""
-    model, documents = model.with_tensors(parameters), parameters["documents"]
+    model, documents = CompositeModel.of(shape, parameters), parameters["documents"]
     found = expect(model, documents, train, executor)
     drawn = found.documents.sum(dim=1, keepdim=True)
     shares = found.documents / torch.where(drawn > 0, drawn, 1.0)
@@ -180,6 +189,18 @@ def deleted_model(model: CompositeModel, rest: Expected, prior: RulePrior) -> Co
     return maximise(model, replace(rest, rules=rules, start=start))
 
 
+def chosen_levels(settings: CompositeLanguageModel, grammar: bool) -> tuple[Level, ...]:
+    """The learned levels that settings ask for: by name, or those that tags and topics need."""
+    names = settings.levels
+    if names is None:
+        tag, topic = (["A"] if grammar else []), (["h"] if settings.topics > 1 else [])
+        both = ["Ah"] if tag and topic else []
+        # Beside topics, so that these need not explain common words as well.
+        none = [""] if topic or not (tag or settings.order > 1) else []
+        names = [*both, *tag, *topic, *none]
+    return tuple(Level.read(name) for name in names)
+
+
 # The two phases, and how they alternate.
 
 
@@ -192,54 +213,130 @@ SOME_BATCHES, SOME_STEPS = 3, 5  # that starts are compared by
 
 
 @final
-@dataclass(frozen=True)
-class CompositeSettings:
-    """How long and where to train."""
+@dataclass(frozen=True, eq=False)
+class CompositeFit:
+    """A trained model, the n-gram model of all documents, and how new documents begin."""
 
-    em: EM
-    rounds: int
-    longest: int | None
-    seed: int
-    kind: torch.dtype
-    device: torch.device
-    executor: Executor
-    progress: bool = False
-    checkpoint: Checkpoint | None = None
-    resume: bool = False
+    model: CompositeModel
+    vocabulary: Vocabulary
+    names: tuple[str, ...]  # of symbols, phrases first
+    ngrams: NgramLevel | None
+    tag_of_word: Figures  # p(preterminal | word), which the n-gram model knows tags by
+    prior: Figures  # shares of topics in the training text
+    strength: float  # tokens that the prior is worth
+    history: tuple[Row, ...]  # of the training text and a treebank's rules, round after round
+    held_out: tuple[float, ...]  # log-likelihoods of folds judged by others, between rounds
+    reason: str
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Trainer:
-    """What the phases of one training share; each takes a record and gives the next one."""
+class CompositeTraining:
+    """One training of a composite model; each phase takes a record and gives the next one."""
 
-    settings: CompositeSettings
-    text: DocumentStream
-    folds: Sequence[Fold]
-    model: CompositeModel  # at the start
-    prior: RulePrior
+    def __init__(
+        self,
+        settings: CompositeLanguageModel,
+        documents: Sequence[Document],
+        executor: Executor,
+        checkpoint: Checkpoint | None,
+        resume: bool,
+    ) -> None:
+        self.settings, self.executor = settings, executor
+        self.checkpoint, self.resume = checkpoint, resume
+        counts = Counter(word for sentences in documents for words in sentences for word in words)
+        if not counts:
+            raise DataError("the documents hold no words. Is the file empty?")
+        refuse_marks(counts)
+        size, least, seed = settings.vocabulary_size, settings.min_count, settings.random_state
+        self.vocabulary = words = Vocabulary.from_counts(counts, size=size, min_count=least)
+        self.text, self.documents = stream_of(documents, words), len(documents)
+        self.grammar = choose_grammar(
+            settings.grammar, words, settings.horizontal, settings.restarts, seed
+        )
+        dtype, device = choose_dtype(settings.dtype), choose_device(settings.device)
+        self.like = torch.zeros(0, dtype=dtype, device=device)
+        slack = 1e-5 if dtype == torch.float32 else 1e-9
+        self.em = EM(settings.max_iterations, settings.tolerance, slack)
+        wiring, order = self.grammar.wiring, settings.order
+        levels = chosen_levels(settings, wiring is not None)
+        most = 1 + max((level.words for level in levels), default=0)
+        ends = wiring is None
+        index = NgramIndex.of(self.text.stream, most, len(words), words.separator, ends=ends)
+        moved = None if wiring is None else wiring.to(device)
+        self.shape = CompositeShape(levels, index, moved, settings.topics, bucket_count(order))
+        self.folds = folds_of(self.text, fold_numbers(self.text, self.documents), order, words)
+        # What a treebank says of rules; a latent grammar says nothing.
+        start, uses = self.grammar.starts[0], 0.0
+        if wiring is not None and not wiring.dense:
+            uses = TREEBANK_USES
+        logs = (own.to(self.like) for own in (start.rules, start.start))
+        self.prior = RulePrior(*(uses * own.exp() for own in logs))
+
+    def fit(self) -> CompositeFit:
+        """The trained model, from the best of several starts."""
+        seed, order = self.settings.random_state, self.settings.order
+        topics = start_topics(self.text, self.shape, self.documents, seed)
+        begun = [self.begin(start, topics) for start in self.grammar.starts]
+        record, reason = self.run(begun[0] if len(begun) == 1 else min(begun, key=self.promise))
+        return CompositeFit(
+            CompositeModel.of(self.shape, record),
+            self.vocabulary,
+            self.grammar.names,
+            NgramLevel.learn(self.text.stream, order, self.vocabulary) if order > 1 else None,
+            record["tag_of_word"].double().cpu().numpy(),
+            topic_prior(record["documents"]),
+            float(record["strength"]),
+            rows_of(record["rows"].tolist()),
+            tuple(record["held"].tolist()),
+            reason,
+        )
+
+    def begin(self, start: GrammarStart, topics: PLSA) -> Parameters:
+        """The record before the first step."""
+        shape, guess = self.shape, start.tag_of_word.clone()
+        if not shape.ends:
+            guess[shape.index.separator] = 0
+        train = batches(self.text, fold_scores(self.text, self.folds, guess), shape)
+        model = start_model(shape, train, topics, start, self.settings.order > 1)
+        model = model.to(self.like.device, self.like.dtype)
+        state = {
+            **model.tensors(),
+            "documents": torch.from_numpy(topics.documents).to(model.weights),
+            "tag_of_word": guess,
+            "common": model.weights,
+            "strength": torch.tensor(10.0, dtype=torch.float64),
+        }
+        record = state | {f"best.{name}": value for name, value in state.items()}
+        nothing = torch.zeros(0, dtype=torch.float64)
+        return record | {"held": nothing, "rows": nothing.reshape(0, 3), "rounds": nothing.sum()}
+
+    def promise(self, record: Parameters) -> float:
+        """How improbable some of the text is after a few steps."""
+        some = _derived(self.text_batches(record["tag_of_word"]))[:SOME_BATCHES]
+        step = partial(self.step, train=some)
+        return replace(self.em, max_iterations=SOME_STEPS).fit(step, record).value
 
     def text_batches(self, tag_of_word: Float[Tensor, "w a"]) -> list[TokenBatch]:
         """The text, with what the n-gram models of other folds make of it."""
         scores = fold_scores(self.text, self.folds, tag_of_word)
-        return batches(self.text, scores, self.model.shape, self.settings.longest)
+        return batches(self.text, scores, self.shape, self.settings.longest)
 
     def step(self, parameters: Parameters, train: list[TokenBatch]) -> tuple[float, Parameters]:
         """One EM step on the text, whose batches are made here if there are none."""
         if not train:  # a resumed training knows its tags only now
             train += self.text_batches(parameters["tag_of_word"])
-        return text_step(parameters, self.model, train, self.settings.executor, self.prior)
+        return text_step(parameters, self.shape, train, self.executor, self.prior)
 
     def deleted_models(self, record: Parameters) -> tuple[Parameters, list[FoldTrial]]:
         """Folds of the text, each with the model of the others, and which words have which tags.
 
         Topic shares are those that the sentences before in a document suggest.
         """
-        model, documents = self.model.with_tensors(record), record["documents"]
-        shape, longest, counts, texts = model.shape, self.settings.longest, [], []
+        model, documents = CompositeModel.of(self.shape, record), record["documents"]
+        shape, longest, counts, texts = self.shape, self.settings.longest, [], []
         for fold in self.folds:
             own = batches(fold.text, fold.scores(record["tag_of_word"]), shape, longest)
-            counts.append(expect(model, documents, own, self.settings.executor))
+            counts.append(expect(model, documents, own, self.executor))
         tags = torch.stack([found.tags for found in counts]).sum(dim=0)
         model = replace(model, tags=tags.sum(dim=0) / tags.sum())
         # The first folds, as many as weights need.
@@ -263,17 +360,15 @@ class Trainer:
         Tied, they are first fitted as if all preterminals were one.
         """
         seen: list[tuple[float, Tensor]] = []
-        with interruptible(announce=self.settings.progress) as interrupt:
+        with interruptible(announce=self.settings.verbose) as interrupt:
             record, trials = self.deleted_models(record)
-        em, stopped = replace(self.settings.em, max_iterations=WEIGHT_STEPS), interrupt.is_set()
+        em, stopped = replace(self.em, max_iterations=WEIGHT_STEPS), interrupt.is_set()
         for now_tied in [True, False] if tied else [False]:
             if stopped:
                 return record, True
             centre = record["weights" if now_tied else "common"]
             prior = TIED_PRIOR if now_tied else TAG_PRIOR
-            step = weight_step(
-                trials, self.settings.executor, centre, prior, tied=now_tied, seen=seen
-            )
+            step = weight_step(trials, self.executor, centre, prior, tied=now_tied, seen=seen)
             outcome = em.fit(step, {"weights": record["weights"]})
             weights, stopped = outcome.model["weights"], outcome.ending == "interrupted"
             record = {**record, "weights": weights}
@@ -289,10 +384,9 @@ class Trainer:
 
         Of the models between rounds the one under which the folds are most probable is kept.
         """
-        settings, stopped, reason = self.settings, False, ""
-        em = replace(settings.em, max_iterations=-(-settings.em.max_iterations // settings.rounds))
-        resume = settings.resume
-        while resume or record["rounds"] < settings.rounds:
+        resume, stopped, reason = self.resume, False, ""
+        em = replace(self.em, max_iterations=-(-self.em.max_iterations // self.settings.rounds))
+        while resume or record["rounds"] < self.settings.rounds:
             if not resume:
                 record, stopped = self.learn_weights(record, tied=not record["rounds"])
                 record["rounds"] = record["rounds"] + 1
@@ -300,9 +394,9 @@ class Trainer:
                 outcome = em.fit(
                     partial(self.step, train=[]),
                     record,
-                    identity={"seed": settings.seed},
-                    progress=settings.progress,
-                    checkpoint=settings.checkpoint,
+                    identity={"seed": self.settings.random_state},
+                    progress=self.settings.verbose,
+                    checkpoint=self.checkpoint,
                     resume=resume,
                 )
                 rows = torch.cat([outcome.model["rows"], _table(outcome.history)])
@@ -315,7 +409,7 @@ class Trainer:
         return {**record, **under("best.", record)}, reason
 
     def _tag_shares(self, tags: Float[Tensor, "w a"]) -> Float[Tensor, "w a"]:
-        shape = self.model.shape
+        shape = self.shape
         return tag_shares_of_words(tags, None if shape.ends else shape.index.separator)
 
 
@@ -341,92 +435,3 @@ def _table(history: Iterable[Row]) -> Float[Tensor, "k 3"]:
 def rows_of(table: Iterable[Sequence[float]]) -> tuple[Row, ...]:
     """The history of EM whose iterations, values and seconds these are."""
     return tuple(Row(int(i), value, float("nan"), 1.0, int(i), s) for i, value, s in table)
-
-
-# Training of the composite model from documents: folds, a start, rounds of EM.
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class CompositeFit:
-    """A trained model, the n-gram model of all documents, and how new documents begin."""
-
-    model: CompositeModel
-    vocabulary: Vocabulary
-    names: tuple[str, ...]  # of symbols, phrases first
-    ngrams: NgramLevel | None
-    tag_of_word: Figures  # p(preterminal | word), which the n-gram model knows tags by
-    prior: Figures  # shares of topics in the training text
-    strength: float  # tokens that the prior is worth
-    history: tuple[Row, ...]  # of the training text and a treebank's rules, round after round
-    held_out: tuple[float, ...]  # log-likelihoods of folds judged by others, between rounds
-    reason: str
-
-
-def fit_composite(
-    text: DocumentStream,
-    documents: int,
-    vocabulary: Vocabulary,
-    shape: CompositeShape,
-    order: int,
-    choice: GrammarChoice,
-    settings: CompositeSettings,
-) -> CompositeFit:
-    """The model trained on so many documents, from the best of several starts.
-
-    `order` 1: without an n-gram model.
-    """
-    folds = folds_of(text, fold_numbers(text, documents), order, vocabulary)
-    topics = start_topics(text, shape, documents, settings.seed)
-    begun = [_begin(settings, shape, text, folds, topics, start) for start in choice.starts]
-    trainer, record = begun[0] if len(begun) == 1 else min(begun, key=lambda one: _promise(*one))
-    record, reason = trainer.run(record)
-    return CompositeFit(
-        trainer.model.with_tensors(record),
-        vocabulary,
-        choice.names,
-        NgramLevel.learn(text.stream, order, vocabulary) if order > 1 else None,
-        record["tag_of_word"].double().cpu().numpy(),
-        topic_prior(record["documents"]),
-        float(record["strength"]),
-        rows_of(record["rows"].tolist()),
-        tuple(record["held"].tolist()),
-        reason,
-    )
-
-
-def _begin(
-    settings: CompositeSettings,
-    shape: CompositeShape,
-    text: DocumentStream,
-    folds: Sequence[Fold],
-    topics: PLSA,
-    start: GrammarStart,
-) -> tuple[Trainer, Parameters]:
-    """A training before its first step."""
-    guess = start.tag_of_word.clone()
-    if shape.grammar is not None:
-        guess[shape.index.separator] = 0
-    train = batches(text, fold_scores(text, folds, guess), shape)
-    given = folds[0].level is not None
-    model = start_model(shape, train, topics, start, given).to(settings.device, settings.kind)
-    treebank = shape.grammar is not None and not shape.grammar.dense
-    prior = RulePrior.around(model, TREEBANK_USES if treebank else 0.0)
-    state = {
-        **model.tensors(),
-        "documents": torch.from_numpy(topics.documents).to(model.weights),
-        "tag_of_word": guess,
-        "common": model.weights,
-        "strength": torch.tensor(10.0, dtype=torch.float64),
-    }
-    record = state | {f"best.{name}": value for name, value in state.items()}
-    nothing = torch.zeros(0, dtype=torch.float64)
-    record |= {"held": nothing, "rows": nothing.reshape(0, 3), "rounds": nothing.sum()}
-    return Trainer(settings, text, folds, model, prior), record
-
-
-def _promise(trainer: Trainer, record: Parameters) -> float:
-    """How improbable some of the text is after a few steps."""
-    some = _derived(trainer.text_batches(record["tag_of_word"]))[:SOME_BATCHES]
-    step = partial(trainer.step, train=some)
-    return replace(trainer.settings.em, max_iterations=SOME_STEPS).fit(step, record).value
