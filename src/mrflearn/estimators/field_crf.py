@@ -22,7 +22,6 @@ from mrflearn.errors import InferenceError
 from mrflearn.estimators.base import Choice
 from mrflearn.estimators.constraints import Given, known_labels
 from mrflearn.estimators.crf_training import LogLinearLabeller, Wanted, choose_for_graphs
-from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
 from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.resources import choose_dtype
 from mrflearn.features.features import Numbering
@@ -450,22 +449,20 @@ class FieldCRF(LogLinearLabeller):
         batch: FieldBatch,
         start: LogLinearField | None = None,
         *,
-        mirrored: bool = False,
+        tied: Callable[..., tuple[tuple[FactorTemplate, ...], Tensor]] | None = None,
         **how: Any,
     ) -> Self:
         """Trains the field, from the weights of `start` where it has them.
 
-        With `mirrored`, weights of an edge do not depend on its direction.
+        `tied` gives the templates of weights that are not all free, and which of them are the same.
         """
         templates = find_templates(
             batch, min_freq=self.min_freq, everything=self.all_possible_pairs
         )
-        if mirrored:
-            templates = mirrored_templates(templates)
-            how["tie"] = mirrored_tie(templates)
+        if tied is not None:
+            templates, how["tie"] = tied(templates)
         first = LogLinearField.zeros(templates, choose_dtype(self.dtype))
-        if start is not None:
-            first = start.on(templates)
+        first = first if start is None else start.on(templates)
         weights = sum(part.numel() for part in first.parameters().values())
         graph = batch.graph
         self._tell(
