@@ -17,14 +17,20 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads, count_cores
-from mrflearn.features.features import CompiledFeatures, Numbering
+from mrflearn.features.features import (
+    CompiledFeatures,
+    CompiledLabels,
+    Numbering,
+    sequence_weights,
+)
 from mrflearn.features.index import BIAS, FactorTemplate, cells_of
 from mrflearn.features.recipes import Features, Recipe
 from mrflearn.inference.messages import is_forest
@@ -292,6 +298,14 @@ class LogLinearLabeller(Estimator):
         """The items of what a fitted model is asked about."""
         recipe: Recipe | None = getattr(self, "recipe_", None)
         return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
+
+    def _weights(
+        self, features: CompiledFeatures, labels: CompiledLabels, sample_weight: ArrayLike | None
+    ) -> Float[Tensor, " b"] | None:
+        """How often each sequence counts; None: once."""
+        given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        own = None if given is None else torch.from_numpy(given)
+        return sequence_weights(features.lengths, labels, getattr(self, "class_weight", None), own)
 
     def _learned_parts(self) -> Parts:
         learned, tensors = stored(self._fitted())

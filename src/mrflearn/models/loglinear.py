@@ -153,6 +153,11 @@ class ChainPotentials:
     steps: Steps
     chain: LabelChain
 
+    @property
+    def scores(self) -> tuple[Tensor, Tensor, Steps]:
+        """What the functions of `chain_sums` and `chain_search` take."""
+        return self.unary, self.table, self.steps
+
 
 # A log-linear field on any factor graph: weights and features in, potentials out.
 
