@@ -12,7 +12,7 @@ import torch
 import mrflearn
 from mrflearn import GraphCRF
 from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, SettingsError
-from mrflearn.estimators.graph_inputs import Graphs
+from mrflearn.estimators.graph_crf import graph_batch, graph_examples
 from mrflearn.execution.executor import Processes
 from mrflearn.features.features import Numbering
 from mrflearn.graph.builders import grid
@@ -178,9 +178,9 @@ def test_graphs_without_edges_and_without_nodes(estimator: str) -> None:
 
 def test_training_says_where_messages_did_not_rest() -> None:
     hasty = BeliefPropagation(max_sweeps=1)
-    graphs = Graphs.of(pictures(0, 2)[0])
+    examples = graph_examples(pictures(0, 2)[0])
     names = Numbering(["land", "sea"], closed=True)
-    batch = graphs.batch(names, pictures(0, 2)[1])
+    batch = graph_batch(examples, names, pictures(0, 2)[1])
     start = LogLinearField.zeros(find_templates(batch), torch.float64)
     model = GraphCRF(max_iterations=2)
     outcome = model._optimise(start, batch, Principle("bp", bp=hasty))

@@ -19,6 +19,8 @@ from mrflearn.training.outcome import Outcome
 
 Parts = tuple[dict[str, Any], dict[str, Tensor]]  # plain values, as JSON has them, and tensors
 Criterion_co = TypeVar("Criterion_co", covariant=True, bound=str)
+# What a damaged model may raise where it is read; RuntimeError: torch, of sizes that do not fit.
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 class Choice(NamedTuple, Generic[Criterion_co]):
@@ -52,9 +54,8 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         """The model that `save` wrote."""
         stored = read_model(path, device=device)
         if stored.kind != cls.__name__:
-            raise StorageError(
-                f"{path} holds a {stored.kind}, not a {cls.__name__}; `mrflearn.load` opens both."
-            )
+            kinds = f"a {stored.kind}, not a {cls.__name__}"
+            raise StorageError(f"{path} holds {kinds}; `mrflearn.load` opens both.")
         return cls.from_stored(stored, device=device)
 
     @classmethod
@@ -64,21 +65,16 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         learned, tensors = _Traced(stored.learned, read), _Traced(stored.tensors, read)
         part = "its settings"
         try:
-            _check_settings(cls, stored.settings)
+            hints = _settings_of(cls)
+            for name, value in stored.settings.items():
+                if name in hints and not fits(value, hints[name]):
+                    raise StorageError(f"the setting {name}={value!r:.80} is of the wrong kind")
             self = cls(**stored.settings)
             if "device" in stored.settings:
                 self.set_params(device=device)
             part = "what it learned"
             self._restore(learned, tensors)
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RuntimeError,  # of torch: sizes that do not fit
-            TypeError,
-            ValueError,
-            MrflearnError,
-        ) as error:
+        except (*DAMAGE, MrflearnError) as error:
             where = f"{part} (at {read[-1]!r})" if read else part
             raise StorageError(
                 f"the stored {cls.__name__} contradicts itself in {where}: {_in_words(error)}. "
@@ -96,12 +92,9 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
 
     def _training_parts(self) -> dict[str, Any]:
         """`outcome_` and `choice_` as plain values, where there are any."""
-        outcome: Outcome[Any] | None = getattr(self, "outcome_", None)
-        choice: Choice[str] | None = getattr(self, "choice_", None)
-        return {
-            "outcome": None if outcome is None else outcome.figures(),
-            "choice": None if choice is None else choice._asdict(),
-        }
+        outcome = self.outcome_.figures() if hasattr(self, "outcome_") else None
+        choice = self.choice_._asdict() if hasattr(self, "choice_") else None
+        return {"outcome": outcome, "choice": choice}
 
     def _restore_training(
         self, model: Any, learned: Mapping[str, Any], criteria: Collection[str] = ()
@@ -117,9 +110,8 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
 
     def _keep_choice(self, choice: Choice[Any] | None) -> None:
         """Sets `choice_`, or removes that of an earlier fit where there was nothing to choose."""
-        if choice is None:
-            self.__dict__.pop("choice_", None)
-        else:
+        vars(self).pop("choice_", None)
+        if choice is not None:
             self.choice_: Any = choice
 
     def _stored_settings(self) -> dict[str, Any]:
@@ -169,14 +161,6 @@ def _in_words(error: Exception) -> str:
         return f"{error} is missing"
     text = str(error).rstrip(".")
     return text if isinstance(error, MrflearnError) else f"{type(error).__name__}: {text}"
-
-
-def _check_settings(kind: type[Estimator], settings: Mapping[str, Any]) -> None:
-    """Raises `StorageError` where a setting is not of the kind that the constructor takes."""
-    hints = _settings_of(kind)
-    for name, value in settings.items():
-        if name in hints and not fits(value, hints[name]):
-            raise StorageError(f"the setting {name}={value!r:.80} is of the wrong kind")
 
 
 @cache

@@ -13,13 +13,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from mrflearn.errors import DataError, InferenceError, SettingsError
-from mrflearn.inference.spans import (
-    TransitionMask,
-    allowed_moves,
-    allowed_states,
-    forbidden_moves,
-    legal_chunks,
-)
+from mrflearn.inference import spans
 from mrflearn.io.spans import Scheme
 from mrflearn.kernels import chain_sums
 from mrflearn.models.loglinear import ChainPotentials
@@ -65,10 +59,8 @@ class Constraints:
 
     def part(self, first: int, end: int) -> Constraints:
         """The same for the sequences from `first` up to `end` alone."""
-        forced = None if self.forced is None else self.forced[first:end]
-        return replace(
-            self, forced=forced, mask=None if self.mask is None else self.mask[first:end]
-        )
+        given = {"forced": self.forced, "mask": self.mask}
+        return replace(self, **{n: own[first:end] for n, own in given.items() if own is not None})
 
     def apply(self, chains: ChainPotentials, labels: Sequence[str]) -> ChainPotentials:
         """The scores, -inf wherever a constraint is violated; `InferenceError` if none is left."""
@@ -79,31 +71,33 @@ class Constraints:
         for tokens in self._tokens(labels, chains.steps.lengths.tolist()):
             allowed = chain.allowed(chains.steps.pack(tokens.to(unary.device)))
             unary = unary.masked_fill(~allowed, -torch.inf)
-        obeying = replace(chains, unary=unary, table=table)
-        _check(obeying)
-        return obeying
+        impossible = chain_sums.log_partition(unary, table, chains.steps) == -torch.inf
+        if bool(impossible.any()):
+            raise InferenceError(
+                f"sequence {int(impossible.int().argmax())} has no labelling that the constraints "
+                "allow. Do forced labels contradict the scheme, or each other?"
+            )
+        return replace(chains, unary=unary, table=table)
 
-    def _transitions(self, labels: Sequence[str]) -> Iterable[TransitionMask]:
+    def _transitions(self, labels: Sequence[str]) -> Iterable[spans.TransitionMask]:
         if self.scheme is not None:
-            yield legal_chunks(labels, self.scheme)
+            yield spans.legal_chunks(labels, self.scheme)
         if self.allowed is not None:
-            yield allowed_moves(labels, self.allowed)
+            yield spans.allowed_moves(labels, self.allowed)
         if self.forbidden:
-            yield forbidden_moves(labels, self.forbidden)
+            yield spans.forbidden_moves(labels, self.forbidden)
 
     def _tokens(self, labels: Sequence[str], lengths: list[int]) -> Iterable[Bool[Tensor, "k s"]]:
         if self.forced is not None:
             forced = _filled("forced labels", self.forced, lengths, [None])
-            yield allowed_states(labels, list(chain.from_iterable(forced)))
+            yield spans.allowed_states(labels, list(chain.from_iterable(forced)))
         if self.mask is not None:
             free = np.ones((1, len(labels)), dtype=bool)
             masks = [np.asarray(own, bool) for own in _filled("masks", self.mask, lengths, free)]
             for number, own in enumerate(masks):
                 if own.shape != (lengths[number], len(labels)):
-                    raise DataError(
-                        f"the mask of sequence {number} has shape {own.shape}; it has "
-                        f"{lengths[number]} items and there are {len(labels)} labels."
-                    )
+                    asked = f"{lengths[number]} items and {len(labels)} labels"
+                    raise DataError(f"mask {number} has shape {own.shape}, but there are {asked}.")
             yield torch.from_numpy(np.concatenate([free[:0], *masks]))
 
 
@@ -128,20 +122,10 @@ def known_labels(given: Given) -> Sequence[Any] | None:
         return None
     own = Constraints.of(given)
     others = {"scheme": own.scheme, "allowed": own.allowed, "mask": own.mask}
-    others["forbidden"] = own.forbidden or None
-    for name, value in others.items():
+    for name, value in (others | {"forbidden": own.forbidden or None}).items():
         if value is not None:
             raise SettingsError(
                 f"Constraints({name}=...) are for chains (`CRF`); CRFs on graphs take known labels "
                 "alone, Constraints(forced=...)."
             )
     return own.forced
-
-
-def _check(chains: ChainPotentials) -> None:
-    total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
-    if bool((total == -torch.inf).any()):
-        raise InferenceError(
-            f"sequence {int((total == -torch.inf).int().argmax())} has no labelling that the "
-            "constraints allow. Do forced labels contradict the scheme, or each other?"
-        )

@@ -8,21 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import numpy as np
 import torch
-from jaxtyping import Float
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_weights
 from mrflearn.estimators.base import Choice
 from mrflearn.estimators.crf_answers import ChainAnswers, best_labels
-from mrflearn.estimators.crf_training import (
-    Wanted,
-    choose_for_chains,
-    estimate_memory,
-)
+from mrflearn.estimators.crf_training import Wanted, choose_for_chains, estimate_memory
 from mrflearn.estimators.crfsuite import Tagger, TrainingLog
 from mrflearn.estimators.labelling import HeldOut, accuracy, chunk_f1, pair_of
 from mrflearn.execution.resources import choose_device, choose_dtype, count_cores
@@ -33,7 +26,6 @@ from mrflearn.features.features import (
     Numbering,
     compile_features,
     compile_labels,
-    sequence_weights,
     warn_of_single_label,
 )
 from mrflearn.features.index import FactorTemplate, chain_templates, merged
@@ -66,10 +58,8 @@ def compiled(
 def _split(sequences: Iterable[Any], labels: list[Any]) -> Iterator[Any]:
     for number, sequence in enumerate(sequences):
         if not isinstance(sequence, AttributeSequence):
-            raise DataError(
-                f"y is missing, and sequence {number} has no labels of its own "
-                f"(it is a {type(sequence).__name__}): fit(X, y)."
-            )
+            kind = type(sequence).__name__
+            raise DataError(f"y is missing, and sequence {number}, a {kind}, has no labels.")
         labels.append(sequence.labels)
         yield sequence.features
 
@@ -268,9 +258,8 @@ class CRF(ChainAnswers):
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
-            rated = held_out_score(
-                self._items(held_out[0]), held_out[1], templates[0], labels.names
-            )
+            X_own, y_own = self._items(held_out[0]), held_out[1]
+            rated = held_out_score(X_own, y_own, templates[0], labels.names)
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
         return self._train(start, batch, labels.names, **how)
@@ -323,9 +312,8 @@ class CRF(ChainAnswers):
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
         del own["model_filename"], own["trainer_cls"]
-        if isinstance(self.class_weight, Mapping):
-            own["class_weight"] = dict(self.class_weight)
-        return own
+        given = self.class_weight
+        return own | {"class_weight": dict(given) if isinstance(given, Mapping) else given}
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Writes all weights as text."""
@@ -363,14 +351,7 @@ class CRF(ChainAnswers):
     @property
     def tagger_(self) -> Tagger:
         """The model as a `pycrfsuite.Tagger`; None before `fit`."""
-
-        def tagger(model: LogLinearField) -> Tagger:
-            known: tuple[LogLinearField, Tagger] | None = vars(self).get("_tagger")
-            if known is None or known[0] is not model:
-                self._tagger = known = (model, Tagger(self))
-            return known[1]
-
-        return self._learned(tagger)
+        return self._learned(lambda _: vars(self).setdefault("_tagger", Tagger(self)))
 
     @property
     def training_log_(self) -> TrainingLog | None:
@@ -401,6 +382,7 @@ class CRF(ChainAnswers):
         self._tell(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
         self._learn(start, batch, **how)
         self.temperature_, self.labels_ = 1.0, Numbering(labels, closed=True)
+        vars(self).pop("_tagger", None)  # it has a sequence of the earlier model in mind
         if self.model_filename is not None:
             self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self
@@ -423,14 +405,6 @@ class CRF(ChainAnswers):
             all_transitions=self.all_possible_transitions,
         )
 
-    def _weights(
-        self, features: CompiledFeatures, labels: CompiledLabels, sample_weight: ArrayLike | None
-    ) -> Float[Tensor, " b"] | None:
-        own = None
-        if sample_weight is not None:
-            own = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
-        return sequence_weights(features.lengths, labels, self.class_weight, own)
-
     def _choose(self, start: LogLinearField, batch: ChainBatch) -> Choice[Criterion]:
         device, tokens = start.device.type, batch.features.tokens
         return choose_for_chains(start.plans, tokens, algorithm=self.algorithm, device=device)
@@ -449,10 +423,7 @@ def _held_out(
 
 
 def held_out_score(
-    X: Iterable[Any],
-    y: Iterable[Sequence[str]],
-    template: FactorTemplate,
-    names: Collection[str],
+    X: Iterable[Any], y: Iterable[Sequence[str]], template: FactorTemplate, names: Collection[str]
 ) -> Callable[[LogLinearField], float]:
     """The score of a model, between 0 and 1: F1 over chunks where labels are such, else accuracy.
 
@@ -461,9 +432,7 @@ def held_out_score(
     features = compile_features(X, template.names, template.columns)
     gold, labels = [list(own) for own in y], list(names)
     if [len(own) for own in gold] != features.lengths.tolist():
-        raise DataError(
-            "X and y of the validation set differ in their sequences' number or lengths."
-        )
+        raise DataError("the validation set's X and y differ in their sequences' lengths.")
     rated = chunk_f1 if are_chunk_tags(labels) else accuracy
 
     @torch.no_grad()

@@ -210,15 +210,13 @@ class ChainAnswers(LogLinearLabeller):
         check_n(n)
         found = []
         for chains in self._chains(X, constraints):
-            paths, scores = chain_search.n_best(chains.unary, chains.table, chains.steps, n)
-            total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
+            paths, scores = chain_search.n_best(*chains.scores, n)
+            total = chain_sums.log_partition(*chains.scores)
             shares = (scores - total[:, None]).double().exp().tolist()
             ranked = [_named(path, chains, list(self.labels_)) for path in paths.unbind(dim=1)]
             possible = scores.isfinite().sum(dim=1).tolist()  # there may be fewer than n
-            found += [
-                [(ranked[rank][i], shares[i][rank]) for rank in range(count)]
-                for i, count in enumerate(possible)
-            ]
+            rows = zip(zip(*ranked, strict=True), shares, possible, strict=True)
+            found += [list(zip(labels, own, strict=True))[:count] for labels, own, count in rows]
         return found
 
     @one_thread()
@@ -251,7 +249,7 @@ class ChainAnswers(LogLinearLabeller):
         generator.manual_seed(self.random_state if random_state is None else random_state)
         found = []
         for chains in self._chains(X, constraints):
-            drawn = chain_search.sample(chains.unary, chains.table, chains.steps, n, generator)
+            drawn = chain_search.sample(*chains.scores, n, generator)
             draws = [_named(states, chains, list(self.labels_)) for states in drawn]
             found += [list(own) for own in zip(*draws, strict=True)]
         return found
@@ -259,11 +257,8 @@ class ChainAnswers(LogLinearLabeller):
     @one_thread()
     def entropy(self, X: Iterable[Any], constraints: Given = None) -> list[float]:
         """The entropy of the distribution over each sequence's labellings, in nats."""
-        return [
-            float(value)
-            for chains in self._chains(X, constraints)
-            for value in chain_sums.entropy(chains.unary, chains.table, chains.steps).double().cpu()
-        ]
+        parts = (chain_sums.entropy(*own.scores) for own in self._chains(X, constraints))
+        return [value for part in parts for value in part.double().tolist()]
 
     @one_thread()
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
@@ -274,15 +269,14 @@ class ChainAnswers(LogLinearLabeller):
         for chains in self._chains(X):
             own = list(islice(remaining, len(chains.steps.lengths)))
             labels = compile_labels(own, chains.steps.lengths.cpu(), self.labels_)
-            total = chain_sums.log_partition(chains.unary, chains.table, chains.steps).double()
-            if not len(labels.uncertain):
-                values += (path_scores(chains, labels.states) - total).tolist()
-                continue
-            allowed = labels.allowed_states().to(chains.unary.device)
-            states = chains.chain.allowed(chains.steps.pack(allowed))
-            bound = chains.unary.masked_fill(~states, -torch.inf)
-            among = chain_sums.log_partition(bound, chains.table, chains.steps).double()
-            values += (among - total).tolist()
+            if len(labels.uncertain):
+                allowed = labels.allowed_states().to(chains.unary.device)
+                states = chains.chain.allowed(chains.steps.pack(allowed))
+                bound = chains.unary.masked_fill(~states, -torch.inf)
+                score = chain_sums.log_partition(bound, chains.table, chains.steps).double()
+            else:
+                score = path_scores(chains, labels.states)
+            values += (score - chain_sums.log_partition(*chains.scores).double()).tolist()
         if (left := sum(1 for _ in remaining)) > 0:
             raise DataError(f"y has {left} sequences more than X.")
         return values
@@ -307,8 +301,7 @@ class ChainAnswers(LogLinearLabeller):
         features = compile_features(items, template.names, template.columns)
         labels = compile_labels(compress(gold, known), features.lengths, self.labels_)
         chains = model.chains(features)
-        score = path_scores(chains, labels.states)
-        self.temperature_ = fit_temperature(chains.unary, chains.table, chains.steps, score)
+        self.temperature_ = fit_temperature(*chains.scores, path_scores(chains, labels.states))
         return self
 
     def top_features(self, label: str | None = None, n: int = 20) -> list[tuple[str, str, float]]:
@@ -376,9 +369,9 @@ def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFe
     names, columns = template.names, template.columns
     if isinstance(X, CompiledFeatures):
         if X.columns != columns:
+            counts = f"{len(X.columns)} dense columns, the model has {len(columns)}, or others"
             raise DataError(
-                f"these features were compiled with {len(X.columns)} dense columns, the model has "
-                f"{len(columns)}, or others. Hand over the items themselves."
+                f"these features were compiled with {counts}. Give the items themselves."
             )
         number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)
         yield X.renumbered(number, names)
@@ -390,16 +383,15 @@ def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFe
 
 def best_labels(chains: ChainPotentials, labels: Sequence[str]) -> list[list[str]]:
     """The most probable labels of each sequence."""
-    states, _ = chain_search.viterbi(chains.unary, chains.table, chains.steps)
-    return _named(states, chains, labels)
+    return _named(chain_search.viterbi(*chains.scores)[0], chains, labels)
 
 
 def marginal_arrays(chains: ChainPotentials) -> list[NDArray[np.float64]]:
     """The probability of every label at every token, tokens x labels for each sequence."""
     if chains.table.ndim == 2:
-        single = chain_sums.expectations(chains.unary, chains.table, chains.steps).single
+        single = chain_sums.expectations(*chains.scores).single
     else:
-        _, single, _ = chain_sums.marginals(chains.unary, chains.table, chains.steps)
+        _, single, _ = chain_sums.marginals(*chains.scores)
     rows = chains.steps.unpack(chains.chain.of_labels(single), len(single)).double().cpu().numpy()
     return np.split(rows, chains.steps.lengths.cumsum(0).cpu().numpy()[:-1])
 
@@ -416,17 +408,15 @@ def path_scores(chains: ChainPotentials, states: Int64[Tensor, " k"]) -> Float[T
     """The score of each labelled sequence; -inf where the chain has no such path."""
     steps, table = chains.steps, chains.table
     path = chains.chain.path(steps.pack(states.to(steps.source.device)), steps)
-    possible = path >= 0
-    path = path.clamp(min=0)
-    score = row_scores(chains.unary.double(), table.double(), path, steps)
-    return steps.totals(score.masked_fill(~possible, -torch.inf))
+    score = row_scores(chains.unary.double(), table.double(), path.clamp(min=0), steps)
+    return steps.totals(score.masked_fill(path < 0, -torch.inf))
 
 
 def scored_spans(
     chains: ChainPotentials, labels: Sequence[str], n_best: int = 1
 ) -> list[list[ScoredSpan]]:
     """The chunks of each sequence's best labelling, or of its n best, from left to right."""
-    unary, table, steps = chains.unary, chains.table, chains.steps
+    unary, table, steps = chains.scores
     state = chains.chain.label(torch.arange(chains.chain.states, device=unary.device))
     reading = moved(ChunkReading.of(labels).lifted(state.cpu()), unary.device)
     paths, scores = chain_search.n_best(unary, table, steps, n_best)
@@ -466,8 +456,7 @@ def fit_temperature(
     possible = truth_score > -torch.inf  # no temperature makes the impossible probable
     if not bool(possible.any()):
         raise TrainingError(
-            "no held-out sequence is possible under the model, so no temperature fits. Do the "
-            "labels or the constraints contradict the data?"
+            "no held-out sequence is possible under the model: are its labels the same?"
         )
     total = float(truth_score[possible].double().sum())
 
@@ -477,8 +466,7 @@ def fit_temperature(
         return float(value[possible].double().sum()) - cold * total
 
     # Convex in 1 / T (log Z is convex in a scale of its scores), so unimodal in its logarithm.
+    bounds = -np.log(HOTTEST), -np.log(COLDEST)
     with torch.no_grad():
-        best = minimize_scalar(
-            surprise, bounds=(-np.log(HOTTEST), -np.log(COLDEST)), options={"xatol": 1e-4}
-        )
+        best = minimize_scalar(surprise, bounds=bounds, options={"xatol": 1e-4})
     return float(np.exp(-best.x))

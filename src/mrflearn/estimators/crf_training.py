@@ -12,18 +12,25 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads, count_cores
-from mrflearn.features.features import CompiledFeatures, Numbering
+from mrflearn.features.features import (
+    CompiledFeatures,
+    CompiledLabels,
+    Numbering,
+    sequence_weights,
+)
 from mrflearn.features.index import BIAS, FactorTemplate, cells_of
 from mrflearn.features.recipes import Features, Recipe
 from mrflearn.inference.messages import is_forest
@@ -142,16 +149,12 @@ class LogLinearLabeller(Estimator):
         moves them only as far as it has evidence [Chelba & Acero 2006].
         """
         self._check_algorithm(principle.estimator)
-        if tie is not None and principle.shares == "optimised":
-            raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
         if principle.shares == "optimised":
+            if tie is not None:
+                raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
             start = with_shares(start)
         with Threads(count_cores(self.n_jobs)) as threads:
-
-            def objective(begin: LogLinearField) -> Objective[LogLinearField]:
-                return self._objective(begin, batch, principle, threads, executor)
-
-            whole = objective(start)
+            whole = self._objective(start, batch, principle, threads, executor)
             origin = whole.start if pull else None
 
             def freed(given: Objective[LogLinearField]) -> Objective[LogLinearField]:
@@ -161,7 +164,8 @@ class LogLinearLabeller(Estimator):
 
             def in_double() -> Objective[LogLinearField]:
                 doubled = {name: own.double() for name, own in start.parameters().items()}
-                return freed(objective(start.with_parameters(doubled)))
+                begin = start.with_parameters(doubled)
+                return freed(self._objective(begin, batch, principle, threads, executor))
 
             free = freed(whole)
             penalised = [name for name in free.layout.names if name != SHARES]
@@ -218,20 +222,18 @@ class LogLinearLabeller(Estimator):
         draw = np.random.default_rng(self.random_state)
         order = torch.from_numpy(draw.permutation(len(batch.sizes)))
         chosen = order[batch.sizes[order] > 0].split(self.batch_size)
-        if isinstance(batch, ChainBatch) and self.algorithm in ONLINE:
-            loss = perceptron
-            if self.algorithm != "ap":  # a margin of the number of wrong labels
-                sensitive = torch.sqrt if self.error_sensitive else torch.sign
-                margin = sensitive if self.algorithm == "pa" else torch.positive
-                loss = partial(perceptron, margin=margin)
-            shards = (make_shards(start, batch.examples(own), 1) for own in chosen)
-            return Sum([ChainObjective(start, own, threads, loss) for own in shards])
-        parts: Iterator[Batch] = (batch.examples(own) for own in chosen)
-        return Sum([field_objective(start, part, principle, threads) for part in parts])
+        parts: Iterator[Any] = map(batch.examples, chosen)
+        if self.algorithm not in ONLINE:
+            return Sum([field_objective(start, part, principle, threads) for part in parts])
+        loss = perceptron
+        if self.algorithm != "ap":  # a margin of the number of wrong labels
+            sensitive = torch.sqrt if self.error_sensitive else torch.sign
+            loss = partial(loss, margin=sensitive if self.algorithm == "pa" else torch.positive)
+        shards = (make_shards(start, part, 1) for part in parts)
+        return Sum([ChainObjective(start, own, threads, loss) for own in shards])
 
     def _optimiser(self, objective: Objective[LogLinearField], examples: int) -> Optimiser[Any]:
-        given = self.max_iterations
-        limit = LIMITS[self.algorithm] if given is None else given
+        limit = LIMITS[self.algorithm] if self.max_iterations is None else self.max_iterations
         if self.algorithm == "ap":
             return SGD(rate=1.0, epochs=limit, average_from=1, period=self.period)
         enough = self.epsilon * examples
@@ -260,15 +262,18 @@ class LogLinearLabeller(Estimator):
         trials: dict[float, float] = {}
         rate, factor = self.calibration_eta, self.calibration_rate
         for _ in range(self.calibration_candidates):
-            trials[rate] = _trial(objective, some, rate)
-            best = min(trials, key=lambda tried: trials[tried])
+            vector = objective.start.clone()
+            for k in range(some):
+                vector.sub_(objective.part(k, vector).gradient, alpha=rate)
+            loss = sum(float(objective.part(k, vector).value) for k in range(some))
+            trials[rate] = loss if np.isfinite(loss) else np.inf
             # On past the best so far; when that gets worse, on the other side of the first.
-            if trials[rate] > trials[best] and factor > 1:
+            if trials[rate] > min(trials.values()):
+                if factor < 1:
+                    break
                 rate, factor = self.calibration_eta, 1 / factor
-            elif trials[rate] > trials[best]:
-                break
             rate *= factor
-        return min(trials, key=lambda tried: trials[tried])
+        return min(trials, key=trials.__getitem__)
 
     def _extracted(self, X: Iterable[Any], layers: int = 1) -> Iterable[Any]:
         """The items of what `fit` was given, by `features`; the recipe is kept.
@@ -293,6 +298,14 @@ class LogLinearLabeller(Estimator):
         """The items of what a fitted model is asked about."""
         recipe: Recipe | None = getattr(self, "recipe_", None)
         return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
+
+    def _weights(
+        self, features: CompiledFeatures, labels: CompiledLabels, sample_weight: ArrayLike | None
+    ) -> Float[Tensor, " b"] | None:
+        """How often each sequence counts; None: once."""
+        given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        own = None if given is None else torch.from_numpy(given)
+        return sequence_weights(features.lengths, labels, getattr(self, "class_weight", None), own)
 
     def _learned_parts(self) -> Parts:
         learned, tensors = stored(self._fitted())
@@ -328,14 +341,6 @@ class LogLinearLabeller(Estimator):
 
     def _fitted(self) -> LogLinearField:
         return self.model_
-
-
-def _trial(objective: Objective[Any], some: int, rate: float) -> float:
-    vector = objective.start.clone()
-    for k in range(some):
-        vector.sub_(objective.part(k, vector).gradient, alpha=rate)
-    loss = sum(float(objective.part(k, vector).value) for k in range(some))
-    return loss if np.isfinite(loss) else np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,29 +386,15 @@ def estimate_memory(model: LogLinearField, batch: ChainBatch, memories: int, cor
 
 def stored(model: LogLinearField) -> Parts:
     """The plain values and the tensors to write; names that templates share are stored once."""
-    tensors = {}
-    templates, owners = [], list[Numbering]()
-    for k, (own, weights, dense) in enumerate(
-        zip(model.templates, model.weights, model.dense, strict=True)
-    ):
-        place = next((i for i, names in enumerate(owners) if names is own.names), len(owners))
-        if place == len(owners):
-            owners.append(own.names)
+    templates, tensors, places = [], dict[str, Tensor](), dict[int, int]()
+    for k, own in enumerate(model.templates):
+        place = places.setdefault(id(own.names), len(places))
+        if f"names{place}" not in tensors:
             tensors[f"names{place}"], tensors[f"ends{place}"] = packed(own.names)
-        templates.append(
-            {
-                "name": own.name,
-                "shape": list(own.shape),
-                "names": place,
-                "columns": list(own.columns),
-            }
-        )
-        tensors |= {
-            f"attribute{k}": own.attribute.int(),
-            f"cell{k}": own.cell.int(),
-            f"weights{k}": weights,
-            f"dense{k}": dense,
-        }
+        entry = {"name": own.name, "shape": list(own.shape), "names": place}
+        templates.append(entry | {"columns": list(own.columns)})
+        tensors |= {f"attribute{k}": own.attribute.int(), f"cell{k}": own.cell.int()}
+        tensors |= {f"weights{k}": model.weights[k], f"dense{k}": model.dense[k]}
     return {"templates": templates}, tensors
 
 
@@ -424,7 +415,13 @@ def restored(learned: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LogLi
         templates.append(own)
         weights.append(tensors[f"weights{k}"])
         dense.append(tensors[f"dense{k}"])
-        _check(own, weights[-1].shape, dense[-1].shape)
+        if not (
+            own.attribute.shape == own.cell.shape == weights[k].shape
+            and dense[k].shape == (len(columns), own.cells)
+            and bool((own.attribute < len(own.names)).all())
+            and bool((own.cell < own.cells).all())
+        ):
+            raise DataError("weights and names do not match")
     return LogLinearField(FieldPlans(tuple(templates)), tuple(weights), tuple(dense))
 
 
@@ -434,55 +431,39 @@ def _of_chain(learned: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Part
     pairs, edges = torch.stack([host["source"], host["target"]], dim=1), host["edges"]
     names = unpacked(tensors["attribute_names"], tensors["attribute_ends"])
     used, number = edges[:, 0].unique(return_inverse=True)
-    moves, triples = tensors["transition"], host.get("triples", edges[:0])
-    known = [names, [BIAS, *(names[k] for k in used.tolist())], [BIAS]]
-    attribute = [host["attribute"], torch.cat([torch.zeros_like(pairs[:, 0]), 1 + number])]
-    cell = [host["label"], cells_of(torch.cat([pairs, edges[:, 1:]]), (size, size))]
-    weights = [tensors["state"], torch.cat([moves[: len(pairs)], tensors["edge"]])]
+    moves, cells = tensors["transition"], cells_of(torch.cat([pairs, edges[:, 1:]]), (size, size))
+    attribute = torch.cat([torch.zeros_like(pairs[:, 0]), 1 + number])
+    weights = torch.cat([moves[: len(pairs)], tensors["edge"]])
+    kinds: list[tuple[str, list[str], Tensor, Tensor, Tensor]] = [
+        ("state", names, host["attribute"], host["label"], tensors["state"]),
+        ("transition", [BIAS, *(names[k] for k in used.tolist())], attribute, cells, weights),
+    ]
     if "triples" in host:
-        attribute.append(torch.zeros_like(triples[:, 0]))
-        cell.append(cells_of(triples, (size,) * 3))
-        weights.append(moves[len(pairs) :])
+        cells = cells_of(host["triples"], (size,) * 3)
+        kinds.append(("triple", [BIAS], torch.zeros_like(cells), cells, moves[len(pairs) :]))
     templates, found = [], dict[str, Tensor]()
-    for k, kind in enumerate(("state", "transition", "triple")[: len(weights)]):
-        columns = list(learned["columns"]) if k == 0 else []
+    for k, (kind, own, *parts) in enumerate(kinds):
+        columns = [] if k else list(learned["columns"])
         templates.append({"name": kind, "shape": [size] * (k + 1), "names": k, "columns": columns})
-        found[f"names{k}"], found[f"ends{k}"] = packed(known[k])
-        found |= {f"attribute{k}": attribute[k], f"cell{k}": cell[k], f"weights{k}": weights[k]}
-        found[f"dense{k}"] = tensors["dense"] if k == 0 else moves.new_zeros(0, size ** (k + 1))
+        found[f"names{k}"], found[f"ends{k}"] = packed(own)
+        found[f"attribute{k}"], found[f"cell{k}"], found[f"weights{k}"] = parts
+        found[f"dense{k}"] = moves.new_zeros(0, size ** (k + 1)) if k else tensors["dense"]
     return {"templates": templates}, found
-
-
-def _check(own: FactorTemplate, weights: tuple[int, ...], dense: tuple[int, ...]) -> None:
-    sound = (
-        len(own.attribute) == len(own.cell)
-        and weights == (len(own),)
-        and dense == (len(own.columns), own.cells)
-        and bool((own.attribute < len(own.names)).all())
-        and bool((own.cell < own.cells).all())
-    )
-    if not sound:
-        raise DataError("weights and names do not match")
 
 
 def packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
     """Names end to end as bytes, and where each ends."""
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     ends = torch.tensor([len(name) for name in encoded], dtype=torch.int64).cumsum(0)
-    joined = bytearray(b"".join(encoded))
-    text = torch.frombuffer(joined, dtype=torch.uint8) if joined else torch.zeros(0).byte()
-    return text, ends
+    return torch.from_numpy(np.array(bytearray().join(encoded))), ends
 
 
 def unpacked(text: Tensor, ends: Tensor) -> list[str]:
     """The names that were `packed`."""
     if text.ndim != 1 or ends.ndim != 1:
         raise DataError("names are not stored as bytes")
-    joined, begin, names = text.cpu().numpy().tobytes(), 0, []
-    for end in ends.tolist():
-        names.append(joined[begin:end].decode("utf-8", "surrogatepass"))
-        begin = end
-    return names
+    joined, bounds = text.cpu().numpy().tobytes(), pairwise([0, *ends.tolist()])
+    return [joined[begin:end].decode("utf-8", "surrogatepass") for begin, end in bounds]
 
 
 # Which estimator suits a CRF, and why: what `estimator="auto"` does.
@@ -497,19 +478,17 @@ def choose_for_chains(
     """The estimator for so many tokens of chains."""
     if len(plans.templates) > 2:
         return Choice("ml", "chains of order 2 have no other")
-    if algorithm in ONLINE or device != "cpu":
-        what = f"algorithm='{algorithm}'" if algorithm in ONLINE else "a GPU"
-        return Choice("ml", f"{what} has no other")
+    if algorithm in ONLINE:
+        return Choice("ml", f"algorithm='{algorithm}' has no other")
+    if device != "cpu":
+        return Choice("ml", "a GPU has no other")
     labels = plans.templates[0].cells
     if plans.shared_table:
         return Choice("ml", "exact likelihood is quick where all transitions share one table")
     if tokens * labels**2 < MANY_CELLS:
         return Choice("ml", f"with {labels} labels exact likelihood is quick enough")
-    return Choice(
-        "pwpl",
-        f"{tokens:,} transitions have tables of {labels} x {labels} labels of their own, and it "
-        "needs a row and a column of each",
-    )
+    tables = f"{tokens:,} transitions have tables of {labels} x {labels} labels of their own"
+    return Choice("pwpl", f"{tables}, and it needs a row and a column of each")
 
 
 def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice[Criterion]:
@@ -520,9 +499,8 @@ def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice
     groups = [group for group in graph.groups if group.arity > 1]
     cells = sum(int(graph.states[group.scope].prod(dim=1).sum()) for group in groups)
     if cells >= MANY_CELLS:
-        return Choice(
-            "pwpl", f"the factors have {cells:,} joint states, and it needs few of them at a time"
-        )
+        why = f"the factors have {cells:,} joint states, and it needs few of them at a time"
+        return Choice("pwpl", why)
     if is_forest(batch.graph):
         return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
     return Choice("pw", "the graphs have loops, where pieces did best")

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
+from itertools import chain
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -22,7 +23,6 @@ from mrflearn.errors import InferenceError
 from mrflearn.estimators.base import Choice
 from mrflearn.estimators.constraints import Given, known_labels
 from mrflearn.estimators.crf_training import LogLinearLabeller, Wanted, choose_for_graphs
-from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
 from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.resources import choose_dtype
 from mrflearn.features.features import Numbering
@@ -47,6 +47,7 @@ from mrflearn.objectives.reweighted import Shares
 
 Method = Literal["auto", "exact", "bp", "trw"]
 Answering = Chain | JunctionTree | BeliefPropagation | TreeReweighted
+Question = tuple[Tensor, Potentials, Answering]  # some examples, their field, who answers for it
 
 
 class FieldAnswer(NamedTuple):
@@ -69,18 +70,15 @@ def best_states(
     if method == "trw":
         raise InferenceError("inference='trw' bounds probabilities; for best labels take 'bp'.")
 
-    def best(asked: FieldQuestion) -> tuple[Tensor, Tensor, Any]:
-        assert not isinstance(asked.method, TreeReweighted)  # noqa: S101 - refused above
-        found = asked.method.best(asked.potentials)
+    def best(method: Any, potentials: Potentials) -> tuple[Tensor, Tensor, Any]:
+        found = method.best(potentials)
         return found.assignment, found.score, found
 
     answers = _answers(model, batch, method, best)
     for example, own in enumerate(answers):
         if own.value == -math.inf:
-            raise InferenceError(
-                f"example {example} has no labelling that is allowed. Do forced labels contradict "
-                "each other?"
-            )
+            why = "Do forced labels contradict each other?"
+            raise InferenceError(f"example {example} has no labelling that is allowed. {why}")
     return answers
 
 
@@ -89,8 +87,8 @@ def marginals(
 ) -> list[FieldAnswer]:
     """The probabilities of all labels of each example, given that only allowed ones occur."""
 
-    def chances(asked: FieldQuestion) -> tuple[Tensor, Tensor, Any]:
-        found = asked.method(asked.potentials)
+    def chances(method: Answering, potentials: Potentials) -> tuple[Tensor, Tensor, Any]:
+        found = method(potentials)
         # Where all examples are empty, no variable says how many states there are.
         lacking = batch.graph.most_states - found.variables.shape[1]
         variables = torch.nn.functional.pad(found.variables.double(), (0, lacking))
@@ -103,14 +101,14 @@ def _answers(
     model: LogLinearField,
     batch: FieldBatch,
     method: Method,
-    ask: Callable[[FieldQuestion], tuple[Tensor, Tensor, Any]],
+    ask: Callable[[Answering, Potentials], tuple[Tensor, Tensor, Any]],
 ) -> list[FieldAnswer]:
     found: dict[int, FieldAnswer] = {}
-    for asked in _asked(model, batch, method):
-        variables, value, how = ask(asked)
-        parts = variables.split(batch.sizes[asked.examples].tolist())
+    for examples, potentials, answering in _asked(model, batch, method):
+        variables, value, how = ask(answering, potentials)
+        parts = variables.split(batch.sizes[examples].tolist())
         ended = torch.as_tensor(how.converged).expand(len(parts)).tolist()
-        rows = zip(asked.examples.tolist(), parts, value.double().tolist(), ended, strict=True)
+        rows = zip(examples.tolist(), parts, value.double().tolist(), ended, strict=True)
         for example, part, score, end in rows:
             found[example] = FieldAnswer(part, score, how.kind, end)
     return [found[example] for example in range(batch.graph.components)]
@@ -122,31 +120,23 @@ def best_lists(
 ) -> list[list[tuple[Int64[Tensor, " v"], float]]]:
     """The `count` best (states, score) of each example among those allowed, exactly."""
     found: dict[int, list[tuple[Tensor, float]]] = {}
-    for asked in _asked(model, batch, "exact"):
-        if isinstance(asked.method, Chain):
-            ranked = asked.method.best_n(asked.potentials, count)
-            sizes = batch.sizes[asked.examples].tolist()
+    for examples, potentials, method in _asked(model, batch, "exact"):
+        if isinstance(method, Chain):
+            ranked = method.best_n(potentials, count)
+            sizes = batch.sizes[examples].tolist()
             states = zip(*(own.assignment.split(sizes) for own in ranked), strict=True)
             scores = zip(*(own.score.tolist() for own in ranked), strict=True)
-            for example, *own in zip(asked.examples.tolist(), states, scores, strict=True):
+            for example, *own in zip(examples.tolist(), states, scores, strict=True):
                 found[example] = [pair for pair in zip(*own, strict=True) if pair[1] > -math.inf]
         else:
-            for example in asked.examples.tolist():
-                (alone,) = _part(model, batch, torch.tensor([example]), "exact")
-                found[example] = best_list(alone.potentials, count, EXACT)
+            for example in examples.split(1):
+                (alone,) = _part(model, batch, example, "exact")
+                found[int(example)] = best_list(alone[1], count, EXACT)
     return [found[example] for example in range(batch.graph.components)]
 
 
-class FieldQuestion(NamedTuple):
-    """Some examples, their field and who answers for it."""
-
-    examples: Int64[Tensor, " n"]
-    potentials: Potentials
-    method: Answering
-
-
 @torch.no_grad()
-def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator[FieldQuestion]:
+def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator[Question]:
     """The examples in parts that fit in memory, each with the method that answers for it."""
     if method not in get_args(Method):
         raise InferenceError(f"inference '{method}' is not one of {', '.join(get_args(Method))}.")
@@ -159,7 +149,7 @@ def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator
 
 def _part(
     model: LogLinearField, batch: FieldBatch, examples: Int64[Tensor, " b"], method: Method
-) -> Iterator[FieldQuestion]:
+) -> Iterator[Question]:
     own = batch.examples(examples)
     allowed = own.allowed_states()
     restricted = not bool((allowed == own.graph.legal()).all())
@@ -177,7 +167,7 @@ def _part(
     potentials = model.potentials(own)
     if restricted:
         potentials = restrict(potentials, allowed)
-    yield FieldQuestion(examples, potentials, answering)
+    yield examples, potentials, answering
 
 
 def _chosen(graph: FactorGraph, method: Method) -> Answering:
@@ -285,14 +275,11 @@ class FieldCRF(LogLinearLabeller):
         list of {label: probability} in the form of y
 
         """
-        names = [list(own) for own in getattr(self, "names_", ())]
-        return [
-            self._form(
-                example,
-                [marginal_dicts([own], known)[0] for own, known in zip(tables, names, strict=True)],
-            )
-            for example, tables in self._tables(X, constraints, **inputs)
-        ]
+        found = []
+        for example, tables in self._tables(X, constraints, **inputs):
+            layers = zip(tables, self.names_, strict=True)
+            found.append(self._form(example, [marginal_dicts([own], k)[0] for own, k in layers]))
+        return found
 
     def predict_proba(
         self, X: Iterable[Any], constraints: Given = None, **inputs: Any
@@ -333,13 +320,8 @@ class FieldCRF(LogLinearLabeller):
         check_n(n)
         examples, batch = self._asked(X, known_labels(constraints), **inputs)
         found = zip(examples, best_lists(self._fitted(), batch, n), strict=True)
-        return [
-            [
-                self._decoded(example, states, score, "exact", converged=True)
-                for states, score in own
-            ]
-            for example, own in found
-        ]
+        ended = ("exact", True)
+        return [[self._decoded(example, *one, *ended) for one in own] for example, own in found]
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any], **inputs: Any) -> list[float]:
         """log p(y | x) of each example, in nats, by the inference that `inference` names."""
@@ -390,10 +372,8 @@ class FieldCRF(LogLinearLabeller):
         list of (factors, attribute, labels, weight)
 
         """
-        templates = self._fitted().templates
-        check_label(
-            label, {a for own in templates for axis in self._axis_labels(own) for a in axis}
-        )
+        axes = chain.from_iterable(map(self._axis_labels, self._fitted().templates))
+        check_label(label, set(chain.from_iterable(axes)))
         found = [
             TopFeature(factors, attribute, tuple(labels), weight)
             for factors, weights in self.feature_weights().items()
@@ -420,17 +400,15 @@ class FieldCRF(LogLinearLabeller):
     def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
         """The labels along each axis of a template's factors."""
 
-    def _decoded(
-        self, example: Any, states: Int64[Tensor, " v"], score: float, kind: str, converged: bool
-    ) -> Decoded:
+    def _decoded(self, example: Any, states: Tensor, *how: Any) -> Decoded:
+        """The answer in the form of y; `how`: its score, kind, and whether it converged."""
         layers = self._named(states)
-        return Decoded(self._form(example, layers), score, kind, converged, layers)
+        return Decoded(self._form(example, layers), *how, layers=layers)
 
     def _named(self, states: Int64[Tensor, " v"]) -> list[list[str]]:
         """The labels of each layer."""
-        by_layer = states.reshape(-1, len(self.names_)).t().tolist()
-        names = [list(own) for own in self.names_]
-        return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
+        by_layer = zip(self.names_, states.reshape(-1, len(self.names_)).t().tolist(), strict=True)
+        return [list(map(list(names).__getitem__, layer)) for names, layer in by_layer]
 
     def _tables(
         self, X: Iterable[Any], constraints: Given, **inputs: Any
@@ -450,22 +428,20 @@ class FieldCRF(LogLinearLabeller):
         batch: FieldBatch,
         start: LogLinearField | None = None,
         *,
-        mirrored: bool = False,
+        tied: Callable[..., tuple[tuple[FactorTemplate, ...], Tensor]] | None = None,
         **how: Any,
     ) -> Self:
         """Trains the field, from the weights of `start` where it has them.
 
-        With `mirrored`, weights of an edge do not depend on its direction.
+        `tied` gives the templates of weights that are not all free, and which of them are the same.
         """
         templates = find_templates(
             batch, min_freq=self.min_freq, everything=self.all_possible_pairs
         )
-        if mirrored:
-            templates = mirrored_templates(templates)
-            how["tie"] = mirrored_tie(templates)
+        if tied is not None:
+            templates, how["tie"] = tied(templates)
         first = LogLinearField.zeros(templates, choose_dtype(self.dtype))
-        if start is not None:
-            first = start.on(templates)
+        first = first if start is None else start.on(templates)
         weights = sum(part.numel() for part in first.parameters().values())
         graph = batch.graph
         self._tell(

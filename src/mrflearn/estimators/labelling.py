@@ -57,7 +57,7 @@ def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> f
 
 
 def marginal_dicts(
-    tables: Iterable[NDArray[np.float64]], classes: Sequence[str]
+    tables: Iterable[NDArray[np.float64]], classes: Collection[str]
 ) -> list[list[dict[str, float]]]:
     """Tables of marginals, tokens x classes, as {class: probability} for each token."""
     return [[dict(zip(classes, row, strict=True)) for row in own.tolist()] for own in tables]

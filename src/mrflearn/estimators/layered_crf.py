@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 import torch
 from jaxtyping import Int64
 from numpy.typing import ArrayLike
@@ -24,7 +23,6 @@ from mrflearn.features.features import (
     Numbering,
     compile_features,
     compile_labels,
-    sequence_weights,
     warn_of_single_label,
 )
 from mrflearn.features.index import FactorTemplate
@@ -87,13 +85,9 @@ class LayeredSequences(FieldCRF):
         for own in labels:
             warn_of_single_label(own.names)
         sizes = tuple(len(own.names) for own in labels)
-        if coupled is None:
-            coupled = [(i, i + 1) for i in range(len(labels) - 1)]
-        wiring = SequenceWiring(sizes, tuple((i, j) for i, j in coupled), self.features_on)
-        weight = None
-        if sample_weight is not None:
-            given = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
-            weight = sequence_weights(features.lengths, labels[0], None, given)
+        pairs = pairwise(range(len(labels))) if coupled is None else ((i, j) for i, j in coupled)
+        wiring = SequenceWiring(sizes, tuple(pairs), self.features_on)
+        weight = self._weights(features, labels[0], sample_weight)
 
         def learn(
             model: Self, skips: Int64[Tensor, "n 2"] | None, start: LogLinearField | None = None
@@ -103,7 +97,7 @@ class LayeredSequences(FieldCRF):
             how: dict[str, Any] = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
             return model._train(batch, start, **how).model_
 
-        start: LogLinearField | None = None
+        start = None
         if from_chain:
             # [Sutton and McCallum 2009, 5.1.3] From uniform weights loopy BP may not converge.
             self._tell("first without skip edges, by maximum likelihood:")
@@ -153,10 +147,8 @@ class LayeredSequences(FieldCRF):
         return [list(self.names_[layer]) for layer in layers]
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "labels": [list(own) for own in self.names_],
-            "coupled": [list(pair) for pair in self.wiring_.coupled],
-        }
+        labels, coupled = (map(list, own) for own in (self.names_, self.wiring_.coupled))
+        return {"labels": list(labels), "coupled": list(coupled)}
 
     def _restore_inputs(self, state: dict[str, Any]) -> None:
         self.names_ = tuple(
@@ -310,12 +302,9 @@ class SkipChainCRF(LayeredSequences):
 
     def _stored_settings(self) -> dict[str, Any]:
         # Functions must be given again to `load`.
-        own = super()._stored_settings()
-        if not isinstance(self.rule, str):
-            own["rule"] = GIVEN
-        if callable(self.word):
-            own["word"] = None
-        return own
+        rule = self.rule if isinstance(self.rule, str) else GIVEN
+        word = None if callable(self.word) else self.word
+        return super()._stored_settings() | {"rule": rule, "word": word}
 
     @classmethod
     def load(
@@ -338,11 +327,8 @@ class SkipChainCRF(LayeredSequences):
             Where the weights are read to.
 
         """
-        loaded = super().load(path, device=device)
-        if rule is not None:
-            loaded.rule = rule
-        if word is not None:
-            loaded.word = word
+        loaded, given = super().load(path, device=device), {"rule": rule, "word": word}
+        loaded.set_params(**{name: own for name, own in given.items() if own is not None})
         return loaded
 
     def _joined(self, X: list[Any], items: list[Any], words: Words | None = None) -> list[Skips]:
@@ -351,43 +337,33 @@ class SkipChainCRF(LayeredSequences):
         if words is None and recipe is not None and (recipe.columns or recipe.format in MADE):
             words = map(recipe.words, X)
         elif words is None:
-            word_of = self._word_of()
-            words = [[word_of(item) for item in document] for document in items]
+            word_of = self.word if callable(self.word) else partial(named_word, self.word)
+            words = [list(map(word_of, document)) for document in items]
         pairs = []
         for number, own in enumerate(words):
             if number < len(items) and len(own) != len(items[number]):
-                raise DataError(
-                    f"document {number} has {len(items[number])} items and {len(own)} words."
-                )
+                counts = f"{len(items[number])} items and {len(own)} words"
+                raise DataError(f"document {number} has {counts}.")
             pairs.append(apply_rule(rule, own))
         return pairs
-
-    def _word_of(self) -> WordOf:
-        if self.word is None:
-            raise SettingsError(
-                "the rule needs the words of all tokens, and word=None: give words=..., or say "
-                "which feature is a token's word, as in word='w[0]'."
-            )
-        return self.word if callable(self.word) else partial(named_word, self.word)
 
     def _rule(self) -> SkipRule:
         if not isinstance(self.rule, str):
             return self.rule
         if self.rule == GIVEN:
-            raise SettingsError(
-                "this CRF was trained with a rule of its user's own, which is not stored: load it "
-                "with SkipChainCRF.load(path, rule=...)."
-            )
+            again = "SkipChainCRF.load(path, rule=...)"
+            raise SettingsError(f"a rule of its user's own is not stored: load it by {again}.")
         if self.rule not in SKIP_RULES:
-            raise SettingsError(
-                f"rule {self.rule!r} is not one of {', '.join(SKIP_RULES)}; it may also be a "
-                "function from words to pairs of positions."
-            )
+            offered = f"{', '.join(SKIP_RULES)}, or a function from words to pairs of positions"
+            raise SettingsError(f"rule {self.rule!r} is not one of {offered}.")
         return SKIP_RULES[self.rule]
 
 
-def named_word(name: str, item: Any) -> str:
+def named_word(name: str | None, item: Any) -> str:
     """The word of an item, the value of its feature of that name; `DataError` where it has none."""
+    if name is None:
+        how = "give words=..., or say which feature is a token's word, as in word='w[0]'"
+        raise SettingsError(f"the rule needs the words of all tokens: {how}.")
     if isinstance(item, Mapping):
         word = item.get(name)
         if isinstance(word, str):
@@ -396,9 +372,9 @@ def named_word(name: str, item: Any) -> str:
         for attribute in item:
             if isinstance(attribute, str) and attribute.startswith(f"{name}="):
                 return attribute.removeprefix(f"{name}=")
+    sought = f"neither {{{name!r}: WORD}} nor '{name}=WORD' is in {item!r:.80}"
     raise DataError(
-        f"an item has no word: neither {{{name!r}: WORD}} nor '{name}=WORD' is in {item!r:.80}. "
-        "Name the feature that is the word with word=..., or give words=..."
+        f"an item has no word: {sought}. Name its feature by word=..., or give words=..."
     )
 
 
@@ -423,10 +399,8 @@ def apply_rule(rule: SkipRule, words: Sequence[str]) -> Skips:
     pairs = set()
     for u, v in rule(words):
         if not (0 <= u < len(words) and 0 <= v < len(words)) or u == v:
-            raise DataError(
-                f"the skip rule joins positions {u} and {v} of {len(words)} words. A rule gives "
-                f"pairs of two different positions from 0 to {len(words) - 1}."
-            )
+            seen = f"positions {u} and {v} of {len(words)} words"
+            raise DataError(f"the skip rule joins {seen}; give two different ones, from 0 on.")
         if abs(u - v) > 1:
             pairs.add((min(u, v), max(u, v)))
     return sorted(pairs)
@@ -444,23 +418,15 @@ def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]
     """Labels by layer and then by sequence, from labels by sequence and then by layer."""
     rows = []
     for number, own in enumerate(y):
+        form = "y[i][k] are the labels of layer k of sequence i, one per token"
         if isinstance(own, str) or not isinstance(own, Sequence):
-            raise DataError(
-                f"the labels of sequence {number} are {own!r}: y has for each sequence a list of "
-                "layers, each a list of labels."
-            )
+            raise DataError(f"the labels of sequence {number} are {own!r}: {form}.")
         layers = len(own) if layers is None else layers
         if len(own) != layers or not layers:
-            raise DataError(
-                f"sequence {number} has {len(own)} layers of labels, not {layers}. y[i][k] are the "
-                "labels of layer k of sequence i, one a token."
-            )
-        lengths = {len(layer) for layer in own}
-        if len(lengths) > 1:
-            raise DataError(
-                f"sequence {number}: its layers have {', '.join(str(len(k)) for k in own)} "
-                "labels. Every layer needs one label for each token."
-            )
+            raise DataError(f"sequence {number} has {len(own)} layers, not {layers}: {form}.")
+        lengths = [len(layer) for layer in own]
+        if len(set(lengths)) > 1:
+            raise DataError(f"sequence {number} has layers of {lengths} labels: {form}.")
         rows.append(own)
     return [list(layer) for layer in zip(*rows, strict=True)] or [[] for _ in range(layers or 0)]
 

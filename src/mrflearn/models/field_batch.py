@@ -59,18 +59,15 @@ class FieldBatch:
 
     def __post_init__(self) -> None:
         graph = self.graph
-        if len(self.features) != len(graph.groups):
-            raise GraphError(
-                f"{len(graph.groups)} groups of factors, but features for {len(self.features)}."
-            )
+        groups, features = len(graph.groups), self.features
+        if len(features) != groups:
+            raise GraphError(f"{groups} groups of factors, but features for {len(features)}.")
         if len(self.states) != graph.variables:
             raise GraphError(f"{len(self.states)} labels for {graph.variables} variables.")
-        for group, features in zip(graph.groups, self.features, strict=True):
-            if len(group) and int(group.table.max()) >= features.tokens:
-                raise GraphError(
-                    f"group '{group.name}': a factor reads row {int(group.table.max())} of the "
-                    f"features, but there are {features.tokens}."
-                )
+        for group, own in zip(graph.groups, features, strict=True):
+            if len(group) and (row := int(group.table.max())) >= own.tokens:
+                rows = f"row {row} of {own.tokens} rows of features"
+                raise GraphError(f"group '{group.name}': a factor reads {rows}.")
 
     def known(self) -> Bool[Tensor, " v"]:
         """Which variables have a label for certain."""
@@ -91,10 +88,8 @@ class FieldBatch:
 
     def unlabelled(self) -> FieldBatch:
         """The same graph, every variable in any state."""
-        legal = self.graph.legal()
-        unknown = torch.full_like(self.states, UNKNOWN)
-        everyone = torch.arange(self.graph.variables)
-        return replace(self, states=unknown, uncertain=everyone, allowed=legal)
+        unknown, everyone = torch.full_like(self.states, UNKNOWN), torch.arange(len(self.states))
+        return replace(self, states=unknown, uncertain=everyone, allowed=self.graph.legal())
 
     @property
     def sizes(self) -> Int64[Tensor, " c"]:
@@ -138,18 +133,12 @@ def find_templates(
 ) -> tuple[FactorTemplate, ...]:
     """A template for every group; with `everything`, of all pairs."""
     found = []
+    least = -math.inf if everything else min_freq
     for group, features in zip(batch.graph.groups, batch.features, strict=True):
         most = batch.graph.most_states  # all that is known of factors never met
         shape = batch.graph.shape(group) if len(group) else (most,) * group.arity
-        pairs = weighted_pairs(
-            features,
-            group.table,
-            group.scope,
-            shape,
-            batch,
-            min_freq=-math.inf if everything else min_freq,
-            everything=everything,
-        )
+        met = (group.table, group.scope, shape, batch)
+        pairs = weighted_pairs(features, *met, min_freq=least, everything=everything)
         names = features.names if features.names.closed else Numbering(features.names, closed=True)
         found.append(FactorTemplate(group.name, shape, names, features.columns, *pairs))
     return tuple(found)
@@ -170,17 +159,15 @@ class SequenceWiring:
     features_on: FeaturesOn = "edges"
 
     def __post_init__(self) -> None:
-        if self.features_on not in get_args(FeaturesOn):
+        offered, layers = get_args(FeaturesOn), len(self.labels)
+        if self.features_on not in offered:
             raise GraphError(
-                f"features_on={self.features_on!r} is not one of {', '.join(get_args(FeaturesOn))}."
+                f"features_on={self.features_on!r} is not one of {', '.join(offered)}."
             )
-        layers = len(self.labels)
         for i, j in self.coupled:
             if i == j or not (0 <= i < layers and 0 <= j < layers):
-                raise GraphError(
-                    f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
-                    f"(0 to {layers - 1})."
-                )
+                known = f"name two of the {layers} layers (0 to {layers - 1})"
+                raise GraphError(f"layers {i} and {j} cannot be coupled: {known}.")
 
 
 def sequence_batch(
@@ -202,17 +189,11 @@ def sequence_batch(
         for group, own in _groups(wiring, with_bias(features), skips)
         if (len(group) if only is None else group.name in only)
     ]
-    layers = len(wiring.labels)
-    owner = torch.arange(len(features)).repeat_interleave(features.lengths)
-    graph = FactorGraph(
-        torch.tensor(wiring.labels).repeat(features.tokens),
-        tuple(group for group, _ in kept),
-        owner.repeat_interleave(layers),
-        components=len(features),
-    )
-    sets = tuple(own for _, own in kept)
-    states = torch.full((graph.variables,), UNKNOWN)
-    batch = FieldBatch(graph, sets, states, weight=weight)
+    groups, sets = zip(*kept, strict=True) if kept else ((), ())
+    states = torch.tensor(wiring.labels).repeat(features.tokens)
+    owner = torch.arange(len(features)).repeat_interleave(features.lengths * len(wiring.labels))
+    graph = FactorGraph(states, groups, owner, components=len(features))
+    batch = FieldBatch(graph, sets, torch.full_like(states, UNKNOWN), weight=weight)
     return batch.unlabelled() if labels is None else _labelled(batch, labels)
 
 
@@ -261,17 +242,13 @@ def joined_rows(features: CompiledFeatures, pairs: Int64[Tensor, "n 2"]) -> Comp
     if features.values is not None:
         lowest = torch.full((len(codes),), -torch.inf)
         values = lowest.scatter_reduce(0, number, features.values[place], "amax")
-    counts = torch.bincount(codes // size, minlength=len(pairs))
-    dense = None
-    if features.dense is not None:
-        dense = features.dense[pairs].amax(dim=1)
     return replace(
         features,
         lengths=torch.tensor([len(pairs)]),
-        ends=counts.cumsum(0),
+        ends=torch.bincount(codes // size, minlength=len(pairs)).cumsum(0),
         attributes=(codes % size).int(),
         values=values,
-        dense=dense,
+        dense=None if features.dense is None else features.dense[pairs].amax(dim=1),
     )
 
 

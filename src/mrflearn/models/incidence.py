@@ -127,12 +127,8 @@ class Bags:
         turned = csr_array((value.numpy(), self.index.numpy(), ends), shape).tocsc()
         begin = torch.from_numpy(turned.indptr)
         used = begin.diff().nonzero().squeeze(1)
-        back = Bags(
-            torch.from_numpy(turned.indices),
-            begin[used],
-            None if self.value is None else torch.from_numpy(turned.data),
-        )
-        return used, back
+        values = None if self.value is None else torch.from_numpy(turned.data)
+        return used, Bags(torch.from_numpy(turned.indices), begin[used], values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,21 +174,18 @@ class WeightIncidence:
     @classmethod
     def of(cls, plan: WeightPlan, tokens: CompiledFeatures, dtype: torch.dtype) -> WeightIncidence:
         """The incidence of every row of features, without a way back."""
-        kind = _index_type(max(len(tokens.attributes), tokens.tokens * plan.labels))
+        most = max(len(tokens.attributes), tokens.tokens * plan.labels)
+        kind = torch.int32 if most < 2**31 else torch.int64
         row, owner = plan.row[tokens.attributes], tokens.owner
         values = None if tokens.values is None else tokens.values.to(dtype)
-        wide = row >= 0
+        wide, narrow = row >= 0, row < 0
         counts = torch.bincount(owner[wide], minlength=tokens.tokens)
-        bags = Bags(
-            row[wide].to(kind),
-            (counts.cumsum(0) - counts).to(kind),
-            None if values is None else values[wide],
-        )
-        narrow = ~wide
+        begin = (counts.cumsum(0) - counts).to(kind)
+        bags = Bags(row[wide].to(kind), begin, None if values is None else values[wide])
         attribute = tokens.attributes[narrow]
-        begin, many = plan.narrow_first[attribute], plan.narrow_first.diff()[attribute]
-        within = torch.arange(int(many.sum())) - (many.cumsum(0) - many).repeat_interleave(many)
-        position = begin.repeat_interleave(many) + within
+        many = plan.narrow_first.diff()[attribute]
+        shift = plan.narrow_first[attribute] - (many.cumsum(0) - many)
+        position = torch.arange(int(many.sum())) + shift.repeat_interleave(many)
         place = owner[narrow].to(kind).repeat_interleave(many) * plan.labels
         singles = Singles(
             place + plan.narrow_label[position].to(kind),
@@ -252,22 +245,17 @@ class WeightIncidence:
         self.singles.add_gradient(gradient, weights)
 
     def pulled_back(
-        self, gradient: Float[Tensor, "k s"], plan: WeightPlan, weights: int
+        self, gradient: Float[Tensor, "k s"], plan: WeightPlan, found: Float[Tensor, " f"]
     ) -> Float[Tensor, " f"]:
-        """The gradient of all weights from that of the scores."""
+        """The gradient of all weights from that of the scores, written over zeros."""
         assert self.back is not None  # noqa: S101 - made for training
         used, bags = self.back
         table = bags.sums(gradient)
         if len(used) < plan.rows:
             table = table.new_zeros(plan.rows, plan.labels).index_copy_(0, used, table)
-        found = table.new_zeros(weights)
         found.index_copy_(0, plan.wide, table.view(-1).index_select(0, plan.place))
         self.singles.add_gradient(gradient, found)
         return found
-
-
-def _index_type(largest: int) -> torch.dtype:
-    return torch.int32 if largest < 2**31 else torch.int64
 
 
 # Scores of some axes of a template's factors, the states on the other axes being given.

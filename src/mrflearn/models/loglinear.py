@@ -52,125 +52,92 @@ from mrflearn.models.incidence import (
 # The states of a linear chain, and its potentials.
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class LabelChain:
     """How scores of labels and weights of transitions become a chain, and counts come back.
 
-    Of the first order: a state is a label, and a pair of labels without a weight scores 0.  Weights
-    of transitions are those of pairs of labels, then (if any) those of triples.
+    Of the first order: a state is a label, and a pair of labels without a weight scores 0.  Of the
+    second: a state is (start, label) or a weighted pair of labels, other pairs are impossible, and
+    a triple without a weight scores 0.  Weights of transitions are those of pairs of labels, then
+    (if any) those of triples.
     """
 
-    states: int
-    code: Int64[Tensor, " e"]  # first state * states + second state of each weighted step
-
-    def table(self, weights: Float[Tensor, " e"]) -> Float[Tensor, "p p"]:
-        """Scores of steps from state to state."""
-        own, code = weights[: len(self.code)], self.code.to(weights.device)
-        flat = own.new_zeros(self.states**2).index_copy(0, code, own)
-        return flat.view(self.states, self.states)
-
-    def unary(
-        self,
-        scores: Float[Tensor, "r s"],
-        weights: Float[Tensor, " e"],  # noqa: ARG002 - of pairs
-        steps: Steps,  # noqa: ARG002
-    ) -> Float[Tensor, "r p"]:
-        """Scores of states."""
-        return scores
-
-    def of_labels(self, single: Float[Tensor, "r p"]) -> Float[Tensor, "r s"]:
-        """Sums over the states of each label."""
-        return single
-
-    def of_weights(
-        self,
-        single: Float[Tensor, "r p"],  # noqa: ARG002 - of pairs
-        pair: Float[Tensor, "p p"],
-        steps: Steps,  # noqa: ARG002
-    ) -> Float[Tensor, " e"]:
-        """How often each transition weight counts, given sums over states and pairs of states."""
-        return pair.flatten()[self.code.to(pair.device)]
-
-    def path(self, labels: Int64[Tensor, " r"], steps: Steps) -> Int64[Tensor, " r"]:  # noqa: ARG002
-        """The states of labelled rows; -1 where the chain has no such state."""
-        return labels
-
-    def label(self, states: Int64[Tensor, "*n"]) -> Int64[Tensor, "*n"]:
-        """The labels of states."""
-        return states
-
-    def allowed(self, labels: Bool[Tensor, "r s"]) -> Bool[Tensor, "r p"]:
-        """The states whose labels are allowed."""
-        return labels
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class PairChain(LabelChain):
-    """A state is (start, label) or a weighted pair of labels; other pairs are impossible.
-
-    Weights are those of pairs, then those of triples; a triple without a weight scores 0.
-    """
-
+    order: int
     labels: int
     last: Int64[Tensor, " p"]  # the label of each state
-    pair: Int64[Tensor, "s s"]  # the state of each pair, or -1
-    legal: Int64[Tensor, " l"]  # first state * states + second state
+    pair: Int64[Tensor, "s s"]  # the state after a label and the next one, or -1
+    empty: Float[Tensor, " p*p"]  # the scores of steps where no weight counts
+    code: Int64[Tensor, " e"]  # first state * states + second state of each weighted step
 
     @classmethod
-    def of(cls, labels: int, pairs: Int64[Tensor, " e"], triples: Int64[Tensor, " g"]) -> PairChain:
-        """The chain of these cells of pairs and triples."""
+    def of(cls, templates: Sequence[FactorTemplate]) -> LabelChain:
+        """The chain of the templates "state", "transition" and, of the second order, "triple"."""
+        state, transition, *others = templates
+        labels = state.cells
+        pairs = transition.cell[transition.attribute == 0]  # the constant that every one has
+        last = torch.arange(labels)
+        if not others:
+            return cls(1, labels, last, last.repeat(labels, 1), torch.zeros(labels**2), pairs)
         source, target = pairs.div(labels, rounding_mode="floor"), pairs % labels
         pair = torch.full((labels, labels), -1)
         pair[source, target] = torch.arange(len(pairs)) + labels
-        last = torch.cat([torch.arange(labels), target])
-        begins = torch.cat([torch.full((labels,), -1), source])
-        legal = (last[:, None] == begins[None, :]).flatten().nonzero().squeeze(1)
-        states = labels + len(pairs)
-        first, middle, third = torch.unravel_index(triples, (labels,) * 3)
-        code = pair[first, middle] * states + pair[middle, third]
-        return cls(states, code, labels, last, pair, legal)
+        begins, last = torch.cat([torch.full_like(last, -1), source]), torch.cat([last, target])
+        empty = torch.where(last[:, None] == begins, 0.0, -torch.inf).flatten()
+        first, middle, third = torch.unravel_index(others[0].cell, (labels,) * 3)
+        code = pair[first, middle] * len(last) + pair[middle, third]
+        return cls(2, labels, last, pair, empty, code)
+
+    @property
+    def states(self) -> int:
+        """How many states there are."""
+        return len(self.last)
 
     def table(self, weights: Float[Tensor, " e"]) -> Float[Tensor, "p p"]:
-        device = weights.device
-        flat = weights.new_full((self.states**2,), -torch.inf)
-        flat = flat.index_fill(0, self.legal.to(device), 0.0)
-        triples = weights[self.states - self.labels :]
-        return flat.index_copy(0, self.code.to(device), triples).view(self.states, self.states)
+        """Scores of steps from state to state."""
+        own = weights[self.states - self.labels :][: len(self.code)]
+        flat = self.empty.to(own).index_copy(0, self.code.to(own.device), own)
+        return flat.view(self.states, self.states)
 
-    def unary(self, scores: Tensor, weights: Tensor, steps: Steps) -> Tensor:
+    def unary(
+        self, scores: Float[Tensor, "r s"], weights: Float[Tensor, " e"], steps: Steps
+    ) -> Float[Tensor, "r p"]:
+        """Scores of states."""
+        if self.order == 1:
+            return scores
         unary = scores[:, self.last.to(scores.device)]
         unary[:, self.labels :] += weights[: self.states - self.labels]
         unary[: steps.starting, self.labels :] = -torch.inf
         unary[steps.starting :, : self.labels] = -torch.inf
         return unary
 
-    def of_labels(self, single: Tensor) -> Tensor:
+    def of_labels(self, single: Float[Tensor, "r p"]) -> Float[Tensor, "r s"]:
+        """Sums over the states of each label."""
+        if self.order == 1:
+            return single
         total = single.new_zeros(len(single), self.labels)
         return total.index_add_(1, self.last.to(single.device), single)
 
-    def of_weights(self, single: Tensor, pair: Tensor, steps: Steps) -> Tensor:
+    def of_weights(
+        self, single: Float[Tensor, "r p"], pair: Float[Tensor, "p p"], steps: Steps
+    ) -> Float[Tensor, " e"]:
+        """How often each transition weight counts, given sums over states and pairs of states."""
         pairs = single[steps.starting :, self.labels :].sum(dim=0)
         return torch.cat([pairs, pair.flatten()[self.code.to(pair.device)]])
 
-    def path(self, labels: Tensor, steps: Steps) -> Tensor:
+    def path(self, labels: Int64[Tensor, " r"], steps: Steps) -> Int64[Tensor, " r"]:
+        """The states of labelled rows; -1 where the chain has no such state."""
         before, after = labels[steps.previous], labels[steps.starting :]
-        return torch.cat([labels[: steps.starting], self.pair.to(labels.device)[before, after]])
+        later = self.pair.to(labels.device)[before, after].where((before >= 0) & (after >= 0), -1)
+        return torch.cat([labels[: steps.starting], later])
 
-    def label(self, states: Tensor) -> Tensor:
+    def label(self, states: Int64[Tensor, "*n"]) -> Int64[Tensor, "*n"]:
+        """The labels of states."""
         return self.last.to(states.device)[states]
 
-    def allowed(self, labels: Tensor) -> Tensor:
+    def allowed(self, labels: Bool[Tensor, "r s"]) -> Bool[Tensor, "r p"]:
+        """The states whose labels are allowed."""
         return labels[:, self.last.to(labels.device)]
-
-
-def label_chain(templates: Sequence[FactorTemplate]) -> LabelChain:
-    """The chain of the templates "state", "transition" and, of the second order, "triple"."""
-    state, transition, *others = templates
-    pairs = transition.cell[transition.attribute == 0]  # the constant that every transition has
-    if not others:
-        return LabelChain(state.cells, pairs)
-    return PairChain.of(state.cells, pairs, others[0].cell)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +152,11 @@ class ChainPotentials:
     table: Float[Tensor, "*q p p"]
     steps: Steps
     chain: LabelChain
+
+    @property
+    def scores(self) -> tuple[Tensor, Tensor, Steps]:
+        """What the functions of `chain_sums` and `chain_search` take."""
+        return self.unary, self.table, self.steps
 
 
 # A log-linear field on any factor graph: weights and features in, potentials out.
@@ -211,7 +183,7 @@ class FieldPlans:
     @cached_property
     def chain(self) -> LabelChain:
         """The chain that the templates of a linear chain make of labels."""
-        return label_chain(self.templates)
+        return LabelChain.of(self.templates)
 
     @cached_property
     def edge_number(self) -> Int64[Tensor, " n"]:
@@ -399,22 +371,16 @@ def weights_of(
     model: LogLinearField, index: int, labels: Sequence[Sequence[str]]
 ) -> dict[tuple[str, ...], float]:
     """{(attribute, label, ...): weight} of one template, dense columns too, where not 0."""
-    template, names = model.templates[index], list(model.templates[index].names)
-    own = model.weights[index].detach()
-    dense = model.dense[index].detach()
-    rows = [
-        (names[a], c, w)
-        for a, c, w in zip(
-            template.attribute.tolist(), template.cell.tolist(), own.tolist(), strict=True
-        )
-    ]
-    rows += [
-        (column, c, w)
-        for column, weights in zip(template.columns, dense.tolist(), strict=True)
-        for c, w in enumerate(weights)
-    ]
-    cells = list(product(*labels))
-    return {(name, *cells[cell]): weight for name, cell, weight in rows if weight}
+    template, cells = model.templates[index], list(product(*labels))
+    names, own = list(template.names), model.weights[index]
+    pairs = zip(template.attribute.tolist(), template.cell.tolist(), own.tolist(), strict=True)
+    columns = zip(template.columns, model.dense[index].tolist(), strict=True)
+    return {(names[k], *cells[cell]): weight for k, cell, weight in pairs if weight} | {
+        (column, *cells[cell]): weight
+        for column, weights in columns
+        for cell, weight in enumerate(weights)
+        if weight
+    }
 
 
 def _copy(
@@ -436,10 +402,9 @@ class _Scores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, Tensor, None]:
         gradient, own = outputs[0].contiguous(), ctx.incidence
-        (size,), shape = ctx.shapes
-        dense = gradient.new_zeros(shape)
+        weights, dense = (gradient.new_zeros(shape) for shape in ctx.shapes)
         own.add_dense_gradient(gradient, dense)
-        return own.incidence.pulled_back(gradient, own.plan.weights, size), dense, None
+        return own.incidence.pulled_back(gradient, own.plan.weights, weights), dense, None
 
 
 # Labelled sequences, as linear-chain CRFs train on them.

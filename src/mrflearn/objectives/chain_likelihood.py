@@ -125,55 +125,52 @@ def _shard(model: LogLinearField, batch: ChainBatch, groups: list[Tensor]) -> Sh
     """The shard whose blocks have these sequences."""
     device, plan, features = model.device, model.plans.whole[0].weights, batch.features
     starts = features.lengths.cumsum(0) - features.lengths
-    steps = [Steps.of(features.lengths[group]) for group in groups]
-    orders = [
-        starts[group][own.sequence] + own.position for group, own in zip(groups, steps, strict=True)
-    ]
+    packed = [Steps.of(features.lengths[group]) for group in groups]
+    pairs = zip(groups, packed, strict=True)
+    orders = [starts[group][steps.sequence] + steps.position for group, steps in pairs]
     tokens = features.taken(torch.cat(orders))
     incidence = WeightIncidence.of(plan, tokens, model.dtype)
     blocks, first = [], 0
-    for group, own, order in zip(groups, steps, orders, strict=True):
+    for group, steps, order in zip(groups, packed, orders, strict=True):
         rows = slice(first, first + len(order))
         part = incidence.rows(rows.start, rows.stop, plan.labels)
-        blocks.append(_block(model, batch, group, own, order, rows, part))
+        weight = None if batch.weight is None else batch.weight[group].to(device, model.dtype)
+        known = _labels(model, batch, group, steps, order)
+        moves = _moves(model, batch, order[steps.starting :])
+        own = (rows, steps.to(device), moved(part, device), *known, weight, moves)
+        blocks.append(ChainBlock(*own, model.plans.chain))
         first = rows.stop
     back = incidence.only_back(None if device.type == "cpu" else LONGEST_PIECE)
     dense = None if tokens.dense is None else tokens.dense.to(device, model.dtype)
     return Shard(tuple(blocks), first, moved(back, device), dense)
 
 
-def _block(
-    model: LogLinearField,
-    batch: ChainBatch,
-    group: Tensor,
-    steps: Steps,
-    order: Tensor,
-    rows: slice,
-    part: WeightIncidence,
-) -> ChainBlock:
-    device, chain = model.device, model.plans.chain
-    labels = batch.labels.taken(order)
-    gold = allowed = moves = None
-    if not len(labels.uncertain):
-        gold = chain.path(labels.states, steps).to(device)
-        _check_possible(gold, steps, group)
-    else:
-        allowed = chain.allowed(labels.allowed_states()).to(device)
-    if not model.plans.shared_table:
-        joint = batch.joint[0].taken(order[steps.starting :])
-        if len(joint.attributes) > joint.tokens:  # more than the constant
-            own = WeightIncidence.of(model.plans.whole[1].weights, joint, model.dtype)
-            moves = moved(own.with_back(), device)
-    return ChainBlock(
-        rows,
-        steps.to(device),
-        moved(part, device),
-        gold,
-        allowed,
-        None if batch.weight is None else batch.weight[group].to(device, model.dtype),
-        moves,
-        chain,
-    )
+def _labels(
+    model: LogLinearField, batch: ChainBatch, group: Tensor, steps: Steps, order: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    """The known states of a block's rows, or else the allowed ones."""
+    labels, chain = batch.labels.taken(order), model.plans.chain
+    if len(labels.uncertain):
+        return None, chain.allowed(labels.allowed_states()).to(model.device)
+    gold = chain.path(labels.states, steps)
+    if bool((gold < 0).any()):
+        row = int((gold < 0).int().argmax())
+        raise TrainingError(
+            f"sequence {int(group[steps.sequence[row]])} has two neighbouring labels that this "
+            "chain of order 2 never saw together. Try all_possible_transitions=True."
+        )
+    return gold.to(model.device), None
+
+
+def _moves(model: LogLinearField, batch: ChainBatch, later: Tensor) -> WeightIncidence | None:
+    """The weights of the transitions into these tokens; None: they have but the constant."""
+    if model.plans.shared_table:
+        return None
+    joint = batch.joint[0].taken(later)
+    if len(joint.attributes) == joint.tokens:
+        return None
+    own = WeightIncidence.of(model.plans.whole[1].weights, joint, model.dtype)
+    return moved(own.with_back(), model.device)
 
 
 def _kinds(model: LogLinearField, batch: ChainBatch) -> Iterator[tuple[Tensor, bool]]:
@@ -203,16 +200,6 @@ def _cut(sequences: Tensor, lengths: Tensor, tokens: float) -> list[Tensor]:
     number = ((total - 1) * count).div(total[-1], rounding_mode="floor")
     sizes = torch.bincount(number, minlength=count).tolist()
     return [part for part in sequences.split(sizes) if len(part)]
-
-
-def _check_possible(gold: Tensor, steps: Steps, group: Tensor) -> None:
-    wrong = gold < 0
-    if bool(wrong.any()):
-        row = int(wrong.int().argmax())
-        raise TrainingError(
-            f"sequence {int(group[steps.sequence[row]])} has two neighbouring labels that this "
-            "chain of order 2 never saw together. Try all_possible_transitions=True."
-        )
 
 
 def _known(block: ChainBlock) -> Int64[Tensor, " r"]:
@@ -358,9 +345,11 @@ class ChainObjective(Objective[LogLinearField]):
         if not plans.shared_table:
             plans.placed(1, scores.device).add_wide(wide, narrow)
             moves += narrow
-        plan, dense = plans.placed(0, scores.device), model.dense[0]
-        tokens = shard.tokens.pulled_back(scores, plan, len(model.weights[0]))
-        dense = torch.zeros_like(dense) if shard.dense is None else shard.dense.t() @ scores
+        tokens, plan = torch.zeros_like(model.weights[0]), plans.placed(0, scores.device)
+        shard.tokens.pulled_back(scores, plan, tokens)
+        dense = (
+            torch.zeros_like(model.dense[0]) if shard.dense is None else shard.dense.t() @ scores
+        )
         return Evaluation(value, torch.cat([tokens, dense.flatten(), moves.to(tokens.dtype)]))
 
     def _block(self, model: LogLinearField, shard: Shard, block: ChainBlock) -> ChainLoss:

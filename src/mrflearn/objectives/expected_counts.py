@@ -101,9 +101,8 @@ def expect(
     found: Expected = executor.total(ExpectedCounts(model, documents), batches)
     if found.impossible:
         raise TrainingError(
-            f"{found.impossible} sentences cannot be produced by the grammar at all: no derivation "
-            "has their length. Give it rules for them, or start from a latent grammar, which has "
-            "every rule."
+            f"{found.impossible} sentences cannot be produced by the grammar: none of their length "
+            "can. Give it rules for them, or start from a latent grammar, which has every rule."
         )
     return found
 

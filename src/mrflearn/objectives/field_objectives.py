@@ -27,11 +27,10 @@ from mrflearn.objectives.local_likelihood import (
     uncertain_likelihood,
     uncertain_problems,
 )
-from mrflearn.objectives.local_problems import Problems, find_problems, named_pieces, split_batch
+from mrflearn.objectives.local_problems import find_problems, named_pieces, split_batch
 from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
 
 Criterion = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
-NAMED_PIECES = ("factors", "edges")
 Pieces = Literal["factors", "edges"] | Sequence[Sequence[str]]
 
 
@@ -54,10 +53,9 @@ class Principle:
         known, named = get_args(Criterion), isinstance(self.pieces, str)
         if self.estimator not in known:
             raise SettingsError(f"estimator '{self.estimator}' is not one of {', '.join(known)}.")
-        if named and self.pieces not in NAMED_PIECES:
-            raise SettingsError(
-                f"pieces '{self.pieces}' are not 'factors', 'edges' or lists of kinds of factors."
-            )
+        if named and self.pieces not in ("factors", "edges"):
+            kinds = "'factors', 'edges' or lists of kinds of factors"
+            raise SettingsError(f"pieces '{self.pieces}' are not {kinds}.")
         for given, what, estimators in (
             (self.pieces == "edges", "pieces='edges'", ("pw", "pwpl")),
             (not named, "pieces of several factors", ("pw",)),
@@ -85,19 +83,27 @@ def field_objective(
     model.check(batch)
     if principle.estimator == "bp":
         return FieldLikelihood(model, batch, principle.bp, threads)
+    whole = principle.estimator == "ml"
     if not isinstance(principle.pieces, str):
         batch = split_batch(batch, named_pieces(batch, principle.pieces))
-    if principle.estimator == "ml" or not isinstance(principle.pieces, str):
+    if whole or not isinstance(principle.pieces, str):
         inference, reason = Automatic().chosen(batch.graph)
-        if reason is not None and principle.estimator == "ml":
-            raise InferenceError(reason)
-        if reason is not None:
+        if reason is not None and not whole:
             raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
+        if reason is not None:
+            raise InferenceError(reason)
         return FieldLikelihood(model, batch, inference, threads)
     if principle.estimator == "pw-reweighted":
         return ReweightedLikelihood.of(model, batch, principle.shares)
     problems = find_problems(batch, principle.estimator, with_ends=principle.pieces == "edges")
-    return local_objective(model, batch, problems, threads)
+    if not len(batch.uncertain):
+        return LocalLikelihood.of(model, batch, problems, threads)
+    # Problems of known labels, and the others.
+    unsure = [(own, uncertain_problems(batch, own)) for own in problems]
+    known = [own.some(~mask) for own, mask in unsure if not bool(mask.all())]
+    others = [own.some(mask) for own, mask in unsure if bool(mask.any())]
+    certain = LocalLikelihood.of(model, batch, known, threads)
+    return Sum((certain, uncertain_likelihood(model, batch, others)))
 
 
 def _packed_loss(model: LogLinearField, batch: ChainBatch, principle: Principle) -> Loss | None:
@@ -111,17 +117,3 @@ def _packed_loss(model: LogLinearField, batch: ChainBatch, principle: Principle)
     if principle.pieces == "edges" and model.plans.shared_table and not len(batch.labels.uncertain):
         return piecewise if principle.estimator == "pw" else piecewise_pseudolikelihood
     return None
-
-
-def local_objective(
-    model: LogLinearField, batch: FieldBatch, problems: list[Problems], threads: Threads
-) -> Objective[LogLinearField]:
-    """The sum of local problems, those of known labels and the others."""
-    if not len(batch.uncertain):
-        return LocalLikelihood.of(model, batch, problems, threads)
-    unsure = [uncertain_problems(batch, own) for own in problems]
-    known = [own.some(~mask) for own, mask in zip(problems, unsure, strict=True)]
-    others = [own.some(mask) for own, mask in zip(problems, unsure, strict=True)]
-    certain = LocalLikelihood.of(model, batch, [own for own in known if len(own)], threads)
-    uncertain = uncertain_likelihood(model, batch, [own for own in others if len(own)])
-    return Sum((certain, uncertain))

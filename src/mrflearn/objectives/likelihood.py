@@ -15,7 +15,7 @@ Letters in shapes: p: all weights of a model; c: examples; v: variables.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, final
 
@@ -79,7 +79,8 @@ class _Part:
 
     batch: FieldBatch
     incidences: tuple[FeatureIncidence, ...]
-    restricted: bool  # to the allowed labels: counts with a minus
+    weight: Float[Tensor, " c"]  # how often each counts; where restricted, with a minus
+    restricted: bool  # to the allowed labels
     warm: Tensor | None = None
     latest: Tensor | None = None
     converged: bool = True
@@ -120,8 +121,7 @@ class FieldLikelihood(Objective[LogLinearField]):
 
     def state(self) -> dict[str, Tensor]:
         """The messages that evaluations start from."""
-        held = ((str(k), part.warm) for k, part in enumerate(self.blocks))
-        return {name: warm for name, warm in held if warm is not None}
+        return {str(k): own.warm for k, own in enumerate(self.blocks) if own.warm is not None}
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Take over what `state` gave."""
@@ -137,8 +137,7 @@ class FieldLikelihood(Objective[LogLinearField]):
             for part in self.blocks:
                 if not part.restricted:
                     score = part.potentials(model).score(part.batch.states)
-                    weight = 1.0 if part.batch.weight is None else part.batch.weight
-                    total = total + (score * weight * ~_uncertain(part.batch)).sum()
+                    total = total + (score * part.weight * ~_uncertain(part.batch)).sum()
         return torch.autograd.grad(total, leaf)[0]
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
@@ -154,26 +153,21 @@ class FieldLikelihood(Objective[LogLinearField]):
             model = self.model.with_parameters(self.layout.unflatten(leaf))
             beliefs = self.inference(part.potentials(model), part.warm)
             part.latest, part.converged = beliefs.warm, beliefs.converged
-            weight = 1.0 if part.batch.weight is None else part.batch.weight
-            value = (beliefs.log_partition.double() * weight).sum()
-            value = -value if part.restricted else value
-            gradient = torch.autograd.grad(value, leaf)[0]
-        return value.detach(), gradient.double()
+            value = (beliefs.log_partition.double() * part.weight).sum()
+        return value.detach(), torch.autograd.grad(value, leaf)[0]
 
     def _cut(self) -> Iterator[_Part]:
         uncertain = _uncertain(self.batch)
         most = NUMBERS_UNDER_MESSAGES if self.inference.warm_starts else NUMBERS_IN_TABLES
         for first, end in spans_of(self.batch, self.threads.count, most=most):
             own = self.batch.examples(torch.arange(first, end))
-            incidences = tuple(
-                whole_incidence(plan, features, INFERENCE)
-                for plan, features in zip(self.model.plans.whole, own.features, strict=True)
-            )
-            yield _Part(own, incidences, restricted=False)
+            plans = zip(self.model.plans.whole, own.features, strict=True)
+            incidences = tuple(whole_incidence(*each, INFERENCE) for each in plans)
+            weight = torch.ones(end - first) if own.weight is None else own.weight
+            yield _Part(own, incidences, weight.double(), restricted=False)
             unsure = uncertain[first:end]
             if bool(unsure.any()):  # the examples with known labels count 0 times then
-                weight = unsure.double() if own.weight is None else own.weight.double() * unsure
-                yield _Part(replace(own, weight=weight), incidences, restricted=True)
+                yield _Part(own, incidences, -weight.double() * unsure, restricted=True)
 
 
 def _uncertain(batch: FieldBatch) -> Bool[Tensor, " c"]:
