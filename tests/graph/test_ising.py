@@ -61,5 +61,5 @@ def test_tied_parameters_are_one_a_table():
 def test_spins_need_two_states_and_the_lattice_groups():
     with pytest.raises(GraphError, match="two states"):
         ising_parameters(random_field(0, states=(3, 3), scopes=((0,), (1,), (0, 1))))
-    with pytest.raises(GraphError, match="no group 'unary'"):
+    with pytest.raises(GraphError, match="groups 'unary' and 'pairwise'"):
         random_ising(grid(1, 2, states=[2, 3]))

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.errors import GraphError
-from mrflearn.graph.builders import chain, chains
+from mrflearn.graph.builders import chain
 from mrflearn.graph.evidence import restrict
 from mrflearn.graph.parts import split_nodes
 from mrflearn.inference.enumeration import Enumeration
@@ -18,19 +17,6 @@ def test_each_piece_has_its_own_copy_of_a_variable() -> None:
     assert split.component.tolist() == [0, 0, 1, 1]
     assert split.groups[1].scope.tolist() == [[0, 1], [2, 3]]
     assert split.groups[0].scope.tolist() == [[0], [1], [3]]
-
-
-def test_pieces_are_numbered_factor_by_factor() -> None:
-    graph = chain(3, 2)
-    with pytest.raises(GraphError, match=r"\[3\] factors; the groups have \[3, 2\]"):
-        split_nodes(graph, [torch.zeros(3, dtype=torch.int64)])
-
-
-def test_a_piece_lies_within_one_example() -> None:
-    graph = chains([1, 1], 2)
-    pieces = [torch.zeros(2, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)]
-    with pytest.raises(GraphError, match="within one example"):
-        split_nodes(graph, pieces)
 
 
 def test_restricted_fields_sum_over_what_is_allowed() -> None:

@@ -149,7 +149,7 @@ def test_a_wide_graph_is_refused_with_width_and_memory() -> None:
     reason = JunctionTree(memory_limit=2**28).refuses(field.graph)
     assert reason is not None
     assert "width 20" in reason
-    assert re.search(r"takes 6\d\d\.\d MiB", reason)
+    assert re.search(r"takes 6\d\d MB", reason)
     assert "BeliefPropagation" in reason
     with pytest.raises(InferenceError, match="memory_limit"):
         JunctionTree(memory_limit=2**28)(field)
@@ -158,7 +158,7 @@ def test_a_wide_graph_is_refused_with_width_and_memory() -> None:
 def test_a_hopeless_graph_is_refused() -> None:
     reason = JunctionTree().refuses(ising(100, 1.0).graph)
     assert reason is not None
-    assert "41 variables or more" in reason
+    assert "table over 41 variables" in reason
 
 
 def test_gradients_of_a_grid_are_its_beliefs() -> None:
@@ -179,7 +179,7 @@ def test_a_graph_without_variables_has_one_empty_assignment() -> None:
 
 def test_a_graph_beyond_all_numbers_is_refused_in_words() -> None:
     # 2 ** 1050 entries are more than a float can count.
-    assert "more than any machine has" in str(JunctionTree().refuses(complete(1050)))
+    assert "2^1050 entries" in str(JunctionTree().refuses(complete(1050)))
 
 
 def test_a_hub_of_many_leaves() -> None:

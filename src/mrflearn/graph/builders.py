@@ -20,7 +20,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, GraphError
 from mrflearn.execution.resources import require_memory
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.io.files import PathLike, read_lines
+from mrflearn.io.files import Lines, PathLike
 
 # A pairwise graph from its edges: one unary factor a variable, one pairwise factor an edge.
 
@@ -53,34 +53,18 @@ def state_counts(states: States, variables: int) -> Int[Tensor, " v"]:
         return torch.full((variables,), states, dtype=torch.int64)
     counts = torch.as_tensor(states, dtype=torch.int64)
     if counts.shape != (variables,):
-        raise GraphError(
-            f"{len(counts)} state counts were given for {variables} variables. "
-            "Give one number for all, or one a variable."
-        )
+        given = f"{len(counts)} state counts were given for {variables} variables"
+        raise GraphError(f"{given}; give one number for all, or one for each.")
     return counts
-
-
-def named_group(graph: FactorGraph, name: str) -> int:
-    """The position of the group with this name."""
-    names = [group.name for group in graph.groups]
-    if name not in names:
-        found = ", ".join(f"'{known}'" for known in names) or "none"
-        raise GraphError(
-            f"the graph has no group '{name}' (it has: {found}). "
-            "Build it with a builder such as grid(), and equal state counts."
-        )
-    return names.index(name)
 
 
 def _groups(
     name: str, states: Int[Tensor, " v"], scope: Int[Tensor, "f a"], tied: bool
 ) -> tuple[FactorGroup, ...]:
     make = FactorGroup.tied if tied else FactorGroup
-    if not len(scope) or int(states.min()) == int(states.max()):
+    if not len(scope) or bool((states[scope] == states[scope[0]]).all()):
         return (make(name, scope),)
     shapes, member = torch.unique(states[scope], dim=0, return_inverse=True)
-    if len(shapes) == 1:
-        return (make(name, scope),)
     labels = ["x".join(map(str, shape)) for shape in shapes.tolist()]
     return tuple(make(f"{name} {label}", scope[member == i]) for i, label in enumerate(labels))
 
@@ -146,12 +130,11 @@ def _lattice(shape: tuple[int, ...], states: States, *, wrap: bool, tied: bool) 
     _insist_positive(*shape)
     number = torch.arange(prod(shape)).reshape(shape)
     heads, inside = [], []
-    for axis in reversed(range(number.ndim)):
-        side = number.shape[axis]
+    for axis, side in reversed(list(enumerate(shape))):
         heads.append(number.roll(-1, dims=axis))
-        place = torch.arange(side).reshape([-1 if k == axis else 1 for k in range(number.ndim)])
-        last = side if wrap and side > 2 else side - 1
-        inside.append((place < last).expand(number.shape))
+        inside.append(torch.ones_like(number, dtype=torch.bool))
+        if not wrap or side <= 2:
+            inside[-1].select(axis, -1).fill_(False)
     head, keep = torch.stack(heads, dim=-1), torch.stack(inside, dim=-1)
     edges = torch.stack([number.unsqueeze(-1).expand_as(head)[keep], head[keep]], dim=-1)
     return pairwise(state_counts(states, number.numel()), edges, tied=tied)
@@ -211,8 +194,7 @@ def factorial_chain(
     for i, j in pairs:
         if i == j or not (0 <= i < layers and 0 <= j < layers):
             raise GraphError(
-                f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
-                f"(0 to {layers - 1})."
+                f"layers {i} and {j} cannot be coupled: name two of 0 to {layers - 1}."
             )
     number = torch.arange(length * layers).reshape(length, layers)
     make = FactorGroup.tied if tied else FactorGroup
@@ -258,18 +240,14 @@ def from_networkx(
     a number for all or one a node.
     """
     if graph.is_directed() or graph.is_multigraph():
-        raise GraphError(
-            "the graph is directed or has parallel edges; a Markov random field has neither. "
-            "Try networkx.Graph(graph)."
-        )
-    names = tuple(graph.nodes)
-    number = {name: i for i, name in enumerate(names)}
-    usual = state_counts(states, len(names)).tolist()
-    nodes = graph.nodes(data=True)
-    counts = [int(own.get("states", n)) for n, (_, own) in zip(usual, nodes, strict=True)]
+        raise GraphError("a field has no directed or parallel edges. Try networkx.Graph(graph).")
+    number = {name: i for i, name in enumerate(graph.nodes)}
+    counts = state_counts(states, len(number)).clone()
+    for name, own in graph.nodes(data="states"):
+        if own is not None:
+            counts[number[name]] = int(own)
     edges = torch.tensor([(number[a], number[b]) for a, b in graph.edges], dtype=torch.int64)
-    built = pairwise(torch.tensor(counts, dtype=torch.int64), edges.reshape(-1, 2), tied=tied)
-    return built, names
+    return pairwise(counts, edges.reshape(-1, 2), tied=tied), tuple(number)
 
 
 def from_edge_file(
@@ -279,28 +257,21 @@ def from_edge_file(
 
     Text after `#` is ignored.  Without `variables` there are as many as the largest number needs.
     """
-    edges: list[tuple[int, int]] = []
-    seen: set[frozenset[int]] = set()
-    for line, text in read_lines(path):
-        words = text.partition("#")[0].replace(",", " ").split()
-        if words:
-            edge = _edge(words, variables, path, line)
-            if frozenset(edge) in seen:
-                raise DataError(
-                    f"the edge {edge[0]} {edge[1]} was named before.", path=path, line=line
-                )
-            seen.add(frozenset(edge))
-            edges.append(edge)
+    edges: dict[frozenset[int], list[int]] = {}
+    with Lines(path) as lines:
+        for text in lines:
+            if words := text.partition("#")[0].replace(",", " ").split():
+                edge = _edge(words, variables)
+                if frozenset(edge) in edges:
+                    raise DataError(f"the edge {edge[0]} {edge[1]} was named before.")
+                edges[frozenset(edge)] = edge
     count = variables or 1 + max((max(edge) for edge in edges), default=-1)
     if not count:
         raise DataError("there is no edge in this file.", path=path)
     if variables is None and count > MOST_UNNAMED:
-        raise DataError(
-            f"a variable has the number {count - 1}; files that name more than {MOST_UNNAMED:,} "
-            "are read where variables=... says how many there are.",
-            path=path,
-        )
-    scope = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
+        problem = f"variable {count - 1} is beyond {MOST_UNNAMED:,}; say variables=... to read it."
+        raise DataError(problem, path=path)
+    scope = torch.tensor(list(edges.values()), dtype=torch.int64).reshape(-1, 2)
     return pairwise(state_counts(states, count), scope, tied=tied)
 
 
@@ -322,19 +293,15 @@ def graph_from_text(
     make, example = NAMED[kind]
     words, sides = re.split("[x,]", rest), len(re.split("[x,]", example))
     if len(words) != sides or not all(word.isascii() and word.isdigit() for word in words):
-        raise GraphError(
-            f"graph '{text}': {kind} takes {sides} whole number{'s' * (sides > 1)}, "
-            f"as in '{kind}:{example}'."
-        )
+        wanted = f"{sides} whole number{'s' * (sides > 1)}, as in '{kind}:{example}'"
+        raise GraphError(f"graph '{text}': {kind} takes {wanted}.")
     numbers = [int(word) for word in words]
     # State counts of the columns need as many variables: these are counted first.
     several = variables is not None and not isinstance(states, int)
     built = make(*numbers, 2 if several else states, tied=tied)
     if variables is not None and built.variables != variables:
-        raise GraphError(
-            f"graph '{text}' has {built.variables} variables, but the data have {variables}. "
-            "Does a column hold something else, or is a side of the graph wrong?"
-        )
+        found = f"graph '{text}' has {built.variables} variables, but the data have {variables}"
+        raise GraphError(f"{found}. Is a column no variable, or a side of the graph wrong?")
     return make(*numbers, states, tied=tied) if several else built
 
 
@@ -348,21 +315,16 @@ NAMED: dict[str, tuple[Callable[..., FactorGraph], str]] = {
 }
 
 
-def _edge(words: list[str], variables: int | None, path: PathLike, line: int) -> tuple[int, int]:
+def _edge(words: list[str], variables: int | None) -> list[int]:
+    found = " ".join(words)[:40]
     if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
-        found = " ".join(words)[:40]
-        problem = f"an edge is two variable numbers, counted from 0; found '{found}'."
-        raise DataError(problem, path=path, line=line)
+        raise DataError(f"an edge is two variable numbers, counted from 0; found '{found}'.")
     if max(map(len, words)) > LONGEST_NUMBER:
-        problem = (
-            f"names variable {max(words, key=len)[:40]}; numbers count the variables from 0, and "
-            "this is more than any memory holds. Is it an identifier?"
-        )
-        raise DataError(problem, path=path, line=line)
-    a, b = int(words[0]), int(words[1])
-    if a == b:
-        raise DataError(f"variable {a} cannot be joined to itself.", path=path, line=line)
-    if variables is not None and max(a, b) >= variables:
-        problem = f"names variable {max(a, b)}, but there are {variables} (0 to {variables - 1}). "
-        raise DataError(f"{problem}Does this file count from 1?", path=path, line=line)
-    return a, b
+        raise DataError(f"'{found}': no memory holds so many variables. Is it an identifier?")
+    edge = [int(word) for word in words]
+    if edge[0] == edge[1]:
+        raise DataError(f"variable {edge[0]} cannot be joined to itself.")
+    if variables is not None and max(edge) >= variables:
+        problem = f"names variable {max(edge)}, but there are {variables} (0 to {variables - 1})"
+        raise DataError(f"{problem}. Does this file count from 1?")
+    return edge

@@ -125,7 +125,7 @@ def _fill(near: Neighbours, weights: list[float], variable: int) -> float:
     """The edges to add, each weighted by the entries of its table."""
     clique = list(near[variable])
     fill = 0.0
-    for i, one in enumerate(clique):
+    for i, one in enumerate(clique):  # plain loops: sets of a few variables would cost more
         others = near[one]
         for other in clique[i + 1 :]:
             if other not in others:
@@ -143,14 +143,9 @@ def _sweep(near: Neighbours, weights: list[float]) -> list[int] | TooWide:
         front = {_far_end(near, _far_end(near, start)): 0}  # variable: when it came in
         while front:
             newcomers = {v: [u for u in near[v] if not gone[u] and u not in front] for v in front}
-            variable = min(
-                front,
-                key=lambda v: (
-                    round(sum(weights[u] for u in newcomers[v]) - weights[v], 6),
-                    front[v],
-                ),
-            )
-            size = sum(weights[v] for v in front) + sum(weights[u] for u in newcomers[variable])
+            entering = {v: sum(weights[u] for u in own) for v, own in newcomers.items()}
+            variable = min(front, key=lambda v: (round(entering[v] - weights[v], 6), front[v]))
+            size = sum(weights[v] for v in front) + entering[variable]
             if size > HOPELESS:
                 return TooWide(len(front) + len(newcomers[variable]), size)
             del front[variable]
@@ -199,27 +194,17 @@ def _far_end(near: Neighbours, start: int) -> int:
 
 
 def _densest_core(near: Neighbours) -> int:
-    """A k such that some subgraph has k neighbours for every variable, so that width >= k.
+    """The least number of neighbours in the largest subgraph where it is beyond hope; 0: in none.
 
-    The largest there is (the degeneracy, by smallest degree last [Matula and Beck 1983]), or the
-    first found beyond hope.
+    The width is no less.  Who has fewer neighbours is in no such subgraph, and leaves it smaller.
     """
-    near = [set(others) for others in near]
-    heap = [(len(others), v) for v, others in enumerate(near)]
-    heapq.heapify(heap)
-    core, gone = 0, [False] * len(near)
-    while heap:
-        degree, variable = heapq.heappop(heap)
-        if gone[variable] or degree != len(near[variable]):
-            continue
-        gone[variable] = True
-        core = max(core, degree)
-        if core > HOPELESS:  # more would not matter, and dense graphs have many edges to go
-            break
-        for other in near[variable]:
-            near[other].discard(variable)
-            heapq.heappush(heap, (len(near[other]), other))
-    return core
+    core = set(range(len(near)))
+    while core:
+        degree = {v: len(near[v] & core) for v in core}
+        if min(degree.values()) > HOPELESS:
+            return min(degree.values())
+        core = {v for v in core if degree[v] > HOPELESS}
+    return 0
 
 
 # The cheapest way found to sum all variables out: an order, and the tree of tables it leads to.

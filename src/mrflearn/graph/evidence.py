@@ -29,8 +29,10 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
     groups: list[FactorGroup] = []
     tables: list[DenseTable] = []
     for group, table in zip(graph.groups, potentials.tables, strict=True):
-        for positions in _patterns(state[group.scope] >= 0):
-            rows = ((state[group.scope] >= 0) == positions).all(dim=1).nonzero().squeeze(1)
+        observed = state[group.scope] >= 0
+        patterns = observed.unique(dim=0) if len(group) else observed.new_zeros(1, group.arity)
+        for positions in patterns:
+            rows = (observed == positions).all(dim=1).nonzero().squeeze(1)
             part = FactorGroup(group.name, group.scope[rows], group.table[rows])
             part, own = _slice(part, table, state) if bool(positions.any()) else (part, table)
             groups.append(part)
@@ -64,37 +66,28 @@ def expand_beliefs(
     graph: FactorGraph, variables: Float[Tensor, "v s"], evidence: Mapping[int, int]
 ) -> list[list[float]]:
     """The marginals of a conditioned field, over all states each variable of `graph` has."""
-    rows = zip(variables.tolist(), graph.states.tolist(), strict=True)
-    marginals = [row[:count] for row, count in rows]
+    full = variables.new_zeros(graph.variables, graph.most_states)
+    full[:, : variables.shape[1]] = variables
     for variable, state in evidence.items():
         # Of the one state that is left: 1, or 0 where the evidence is impossible.
-        own = [0.0] * int(graph.states[variable])
-        own[state] = float(variables[variable, 0])
-        marginals[variable] = own
-    return marginals
+        full[variable] = 0.0
+        full[variable, state] = variables[variable, 0]
+    rows = zip(full.tolist(), graph.states.tolist(), strict=True)
+    return [row[:count] for row, count in rows]
 
 
 def _observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Tensor, " v"]:
     """The observed state of each variable, -1 where there is none."""
-    state = [-1] * graph.variables
+    state, counts = [-1] * graph.variables, graph.states.tolist()
     for variable, value in evidence.items():
-        if not 0 <= variable < graph.variables:
-            raise GraphError(
-                f"the evidence names variable {variable}, but there are {graph.variables} "
-                f"(0 to {graph.variables - 1}). Does it count from 1?"
-            )
-        count = int(graph.states[variable])
-        if not 0 <= value < count:
-            raise GraphError(
-                f"the evidence puts variable {variable} in state {value}, but it has {count} "
-                f"(0 to {count - 1}). Does the evidence belong to this network?"
-            )
+        if not 0 <= variable < len(counts):
+            problem = f"the evidence names variable {variable}, but there are {len(counts)}"
+            raise GraphError(f"{problem}, from 0 on. Does it count from 1?")
+        if not 0 <= value < counts[variable]:
+            problem = f"state {value} of variable {variable}, which has {counts[variable]}"
+            raise GraphError(f"the evidence names {problem}, from 0 on. Is it of another network?")
         state[variable] = value
     return torch.tensor(state, device=graph.device)
-
-
-def _patterns(observed: Bool[Tensor, "f a"]) -> Bool[Tensor, "p a"]:
-    return observed.unique(dim=0) if len(observed) else observed.new_zeros(1, observed.shape[1])
 
 
 def _slice(

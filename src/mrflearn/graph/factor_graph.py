@@ -45,19 +45,14 @@ class FactorGroup:
     def __post_init__(self) -> None:
         scope = torch.as_tensor(self.scope, dtype=torch.int64).clone()  # its maker may change it
         if scope.ndim != 2 or scope.shape[1] == 0:
-            raise GraphError(
-                f"group '{self.name}': scope must have two axes (factors, arity of at least 1), "
-                f"not shape {tuple(scope.shape)}. Add a constant to the table of some factor."
-            )
+            wanted = "scope must have two axes (factors, arity of at least 1)"
+            raise GraphError(f"group '{self.name}': {wanted}, not shape {tuple(scope.shape)}.")
         object.__setattr__(self, "scope", scope)
-        count, device = len(scope), scope.device
-        table = torch.arange(count, device=device) if self.table is None else self.table
+        table = torch.arange(len(scope), device=scope.device) if self.table is None else self.table
         object.__setattr__(self, "table", torch.as_tensor(table, dtype=torch.int64).clone())
-        if self.table.shape != (count,):
-            raise GraphError(
-                f"group '{self.name}' has {count} factors, but {tuple(self.table.shape)} table "
-                "numbers."
-            )
+        if self.table.shape != (len(scope),):
+            found = f"{len(scope)} factors, but {tuple(self.table.shape)} table numbers"
+            raise GraphError(f"group '{self.name}' has {found}.")
 
     def __len__(self) -> int:
         return len(self.scope)
@@ -111,46 +106,31 @@ class FactorGraph:
         object.__setattr__(self, "components", max(counted, self.components))
         for group in self.groups:
             if not isinstance(group, FactorGroup):
-                raise GraphError(
-                    f"a graph has groups of factors, FactorGroup('pairs', [(0, 1), (1, 2)]), not "
-                    f"this {type(group).__name__}. Of a list of (variables, table) the whole field "
-                    "is dense_potentials(states, factors)."
+                wanted = (
+                    f"groups are FactorGroup('pairs', [(0, 1)]), not this {type(group).__name__}"
                 )
-            self._check(group)
+                raise GraphError(f"{wanted}. For (variables, table) pairs try dense_potentials().")
+            if len(group):
+                self._check(group)
 
     def _check(self, group: FactorGroup) -> None:
-        if not len(group):
-            return
-        scope, variables = group.scope, len(self.states)
-        outside = (scope < 0) | (scope >= variables)
-        if bool(outside.any()):
-            i, k = (int(n) for n in outside.nonzero()[0])
-            raise GraphError(
-                f"group '{group.name}', factor {i}: reads variable {int(scope[i, k])}, but there "
-                f"are {variables} (0 to {variables - 1}). Does the source count from 1?"
-            )
+        scope, count = group.scope, len(self.states)
+
+        def refuse(wrong: Tensor, problem: str, rows: Tensor) -> None:
+            """Names the first factor that is wrong, and its row of what was looked at."""
+            if bool(wrong.any()):
+                i = int(wrong.any(dim=1).nonzero()[0])
+                where = f"group '{group.name}', factor {i}"
+                raise GraphError(f"{where}: {problem}, as in {rows[i].tolist()}.")
+
+        outside = (scope < 0) | (scope >= count)
+        refuse(outside, f"reads a variable that is not one of the {count}, from 0 on", scope)
         ordered = scope.sort(dim=1).values
-        repeated = (ordered[:, 1:] == ordered[:, :-1]).any(dim=1)
-        if bool(repeated.any()):
-            i = int(repeated.nonzero()[0])
-            raise GraphError(
-                f"group '{group.name}', factor {i}: names a variable twice {scope[i].tolist()}."
-            )
-        shapes = self.states[scope]
-        uneven = (shapes != shapes[0]).any(dim=1)
-        if bool(uneven.any()):
-            i = int(uneven.nonzero()[0])
-            raise GraphError(
-                f"group '{group.name}': factor 0 has shape {tuple(shapes[0].tolist())}, factor {i} "
-                f"{tuple(shapes[i].tolist())}. Factors of different shape need groups of their own."
-            )
-        crossing = (self.component[scope] != self.component[scope[:, :1]]).any(dim=1)
-        if bool(crossing.any()):
-            i = int(crossing.nonzero()[0])
-            raise GraphError(
-                f"group '{group.name}', factor {i}: joins variables of different components "
-                f"{self.component[scope[i]].tolist()}. Each example of a batch stands alone."
-            )
+        refuse(ordered[:, 1:] == ordered[:, :-1], "names a variable twice", scope)
+        shapes, owner = self.states[scope], self.component[scope]
+        alone = f"must have the shape {shapes[0].tolist()} of factor 0 or a group of its own"
+        refuse(shapes != shapes[0], alone, shapes)
+        refuse(owner != owner[:, :1], "joins variables of different components of a batch", owner)
 
     @property
     def variables(self) -> int:
@@ -205,18 +185,16 @@ def disjoint_union(graphs: Sequence[FactorGraph]) -> FactorGraph:
     """
     if not graphs:
         raise GraphError("a batch needs at least one graph.")
-    first = graphs[0]
-    signature = [(group.name, group.arity) for group in first.groups]
-    for i, graph in enumerate(graphs):
-        if [(group.name, group.arity) for group in graph.groups] != signature:
+    kinds = [[(group.name, group.arity) for group in graph.groups] for graph in graphs]
+    for i, kind in enumerate(kinds):
+        if kind != kinds[0]:
             raise GraphError(f"graph {i} of the batch has other groups than graph 0.")
     starts = list(accumulate((graph.variables for graph in graphs), initial=0))
     owners = list(accumulate((graph.components for graph in graphs), initial=0))
     groups = []
-    for k, (name, _) in enumerate(signature):
-        parts = [graph.groups[k] for graph in graphs]
+    for parts in zip(*(graph.groups for graph in graphs), strict=True):
         scope = torch.cat([p.scope + s for p, s in zip(parts, starts, strict=False)])
-        groups.append(FactorGroup(name, scope, torch.cat([p.table for p in parts])))
+        groups.append(FactorGroup(parts[0].name, scope, torch.cat([p.table for p in parts])))
     states = torch.cat([graph.states for graph in graphs])
     component = torch.cat([g.component + s for g, s in zip(graphs, owners, strict=False)])
     return FactorGraph(states, tuple(groups), component, owners[-1])

@@ -25,7 +25,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.graph.builders import named_group
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
 
@@ -66,13 +65,10 @@ def _part(
     table: Float[Tensor, " f *shape"], keep: tuple[int, ...], project: Projection
 ) -> Float[Tensor, " f *kept"]:
     """What depends on just the kept axes: 1 - A along them, A along the others."""
-    dropped = []
     for axis in range(table.ndim - 1):
         share = project(table, axis + 1)
         table = table - share if axis in keep else share
-        if axis not in keep:
-            dropped.append(axis + 1)
-    return table.squeeze(tuple(dropped)) if dropped else table
+    return table.squeeze(tuple(axis for axis in range(1, table.ndim) if axis - 1 not in keep))
 
 
 def _add_to_subsets(
@@ -94,11 +90,8 @@ def _add_to_subsets(
         unmatched = unmatched & ~here
     if bool(unmatched.any()):
         variables = scope[unmatched][0].tolist()
-        who = f"variable {variables[0]}" if len(variables) == 1 else f"the clique {variables}"
-        raise GraphError(
-            f"{who} has no table of its own to take up what the gauge moves there; "
-            "add a factor there (a unary factor to every variable, a pair to every triple's pairs)."
-        )
+        what = "has no table of its own to take up what the gauge moves there"
+        raise GraphError(f"the clique {variables} {what}; add a factor over these variables.")
 
 
 def _find(known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"]) -> Int[Tensor, " f"]:
@@ -147,21 +140,16 @@ def ising(
     spins = torch.tensor(SPINS, dtype=h.dtype, device=h.device)
     both = torch.outer(spins, spins).to(J.dtype)
     tables = {"unary": h[:, None] * spins, "pairwise": J[:, None, None] * both}
-    for name in tables:
-        named_group(graph, name)
-    if len(graph.groups) != 2:
-        extra = [group.name for group in graph.groups if group.name not in tables]
-        raise GraphError(f"groups {extra}: Ising fields have unary and pairwise ones.")
+    _spin_groups(graph)
     return Potentials(graph, tuple(DenseTable(tables[group.name]) for group in graph.groups))
 
 
 def random_ising(graph: FactorGraph, scale: float = 1.0, seed: int = 0) -> Potentials:
     """Fields uniform in (-1, 1), couplings uniform in (-scale, scale), in float64, from a seed."""
-    unary, pair = (graph.groups[named_group(graph, name)] for name in ("unary", "pairwise"))
-    draw = np.random.default_rng(seed)
-    fields = torch.from_numpy(draw.uniform(-1, 1, _tables(unary.table)))
-    couplings = torch.from_numpy(scale * draw.uniform(-1, 1, _tables(pair.table)))
-    return ising(graph, fields, couplings)
+    draw, groups = np.random.default_rng(seed), (graph.groups[i] for i in _spin_groups(graph))
+    sizes = (int(group.table.max()) + 1 if len(group) else 0 for group in groups)
+    fields, couplings = (torch.from_numpy(draw.uniform(-1, 1, size)) for size in sizes)
+    return ising(graph, fields, scale * couplings)
 
 
 def ising_parameters(potentials: Potentials) -> IsingParameters:
@@ -170,13 +158,19 @@ def ising_parameters(potentials: Potentials) -> IsingParameters:
     if graph.variables and bool((graph.states != 2).any()):
         raise GraphError("spins have two states; some variables here have other numbers of states.")
     gauged = zero_sum_gauge(potentials)
-    unary, pair = (gauged.factor_scores(named_group(graph, name)) for name in ("unary", "pairwise"))
-    own = graph.groups[named_group(graph, "unary")].scope[:, 0]
+    first, second = _spin_groups(graph)
+    unary, pair = gauged.factor_scores(first), gauged.factor_scores(second)
+    own = graph.groups[first].scope[:, 0]
     fields = unary.new_zeros(graph.variables).index_add(0, own, unary[:, 1])
     row = torch.zeros(1, graph.variables, dtype=torch.int64, device=graph.device)
     constant = (potentials.score(row) - gauged.score(row)).sum()
     return IsingParameters(fields, pair[:, 1, 1], constant)
 
 
-def _tables(table: Tensor) -> int:
-    return int(table.max()) + 1 if len(table) else 0
+def _spin_groups(graph: FactorGraph) -> tuple[int, int]:
+    """The numbers of the groups "unary" and "pairwise", the only ones."""
+    names = [group.name for group in graph.groups]
+    if sorted(names) != ["pairwise", "unary"]:
+        wanted = "spins have the groups 'unary' and 'pairwise'"
+        raise GraphError(f"{wanted}, not {names}. Try a builder such as grid().")
+    return names.index("unary"), names.index("pairwise")

@@ -17,10 +17,10 @@ variables of the clique they meet, number) under which the cliques of a lattice 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import accumulate, combinations, pairwise, product
 from math import prod
 from typing import Literal
 
@@ -94,21 +94,19 @@ class LocalShape:
     @cached_property
     def spans(self) -> tuple[slice, ...]:
         """Where in `terms` the parameters of each touching clique stand."""
-        ends = np.cumsum([self.free(places) for places in self.touching]).tolist()
-        starts = [0, *ends[:-1]]
-        return tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))
+        ends = accumulate(map(self.free, self.touching), initial=0)
+        return tuple(slice(start, end) for start, end in pairwise(ends))
 
     @cached_property
     def work(self) -> int:
         """The entries of the largest table that one problem of this shape needs."""
         sets = self.touching + (self.inside or ())
-        terms = sum([self.free(places) for places in sets])
+        terms, summed = sum(map(self.free, sets)), self.summed
         if self.contexts == 1:
             return max(self.cells, terms**2)
-        summed = self.summed
-        parts_of = {tuple([place for place in places if place < summed]) for places in sets}
-        parts = sum([self.free(places) for places in parts_of])
-        return max(self.cells, terms**2, parts * (parts + 1) // 2 * self.contexts)
+        parts = {tuple([place for place in places if place < summed]) for places in sets}
+        count = sum(map(self.free, parts))
+        return max(self.cells, terms**2, count * (count + 1) // 2 * self.contexts)
 
     def free(self, places: Places) -> int:
         """The parameters of the terms over these places."""
@@ -313,20 +311,16 @@ def degree_limit_error(graph: FactorGraph) -> str | None:
     degrees = factor_degrees(graph)
     if not len(degrees) or degrees.max() <= MOST_FACTORS:
         return None
-    variable = int(degrees.argmax())
-    return (
-        f"variable {variable} is in {int(degrees[variable])} cliques, so the joint states around "
-        f"it cannot be counted (at most {MOST_FACTORS} can be handled)"
-    )
+    found = f"variable {int(degrees.argmax())} is in {int(degrees.max())} cliques"
+    return f"{found}, too many to count the joint states around it (at most {MOST_FACTORS})"
 
 
 def neighbourhoods(graph: FactorGraph, auxiliary: Auxiliary = "exact") -> list[Neighbourhoods]:
     """The local problems of every clique."""
     known = _known(graph)
-    targets: list[tuple[Integers | None, Integers]] = []
-    for index, group in enumerate(graph.groups):
-        numbers = np.arange(known.starts[index], known.starts[index + 1])
-        targets.append((numbers, known.scopes[numbers, : group.arity]))
+    numbers = [np.arange(first, end) for first, end in pairwise(known.starts)]
+    groups = zip(numbers, graph.groups, strict=True)
+    targets = [(own, known.scopes[own, : group.arity]) for own, group in groups]
     return _gathered(known, targets, auxiliary, graph.device)
 
 
@@ -352,13 +346,13 @@ def lone_cliques(graph: FactorGraph) -> list[Neighbourhoods]:
 def _known(graph: FactorGraph) -> Incidence:
     reason = degree_limit_error(graph)
     if reason:
-        raise GraphError(f"{reason}. Use pseudolikelihood (the estimator 'pl') on such a graph.")
+        raise GraphError(f"{reason}. Use the estimator 'pl' on such a graph.")
     return incidence(graph)
 
 
 def _gathered(
     known: Incidence,
-    targets: list[tuple[Integers | None, Integers]],
+    targets: Sequence[tuple[Integers | None, Integers]],
     auxiliary: Auxiliary,
     device: torch.device,
 ) -> list[Neighbourhoods]:
@@ -411,11 +405,9 @@ def _local(
     touching = distinct_rows(known.factors_of[own].reshape(len(own), -1), known.factors)
     local = np.concatenate([own, _neighbours(known, own, touching)], axis=1)
     if local.shape[1] > MOST_VARIABLES:
-        widest = int((local < known.variables).sum(axis=1).argmax())
-        raise GraphError(
-            f"the neighbourhood of {own[widest].tolist()} has {local.shape[1]} variables, too many "
-            "to count their joint states. Use pseudolikelihood (the estimator 'pl')."
-        )
+        widest = own[(local < known.variables).sum(axis=1).argmax()].tolist()
+        found = f"the neighbourhood of {widest} has {local.shape[1]} variables"
+        raise GraphError(f"{found}, too many to count joint states. Use the estimator 'pl'.")
     places = _places(known, local, touching)
     order = _canonical(known, cliques, touching, places)
     touching = np.take_along_axis(touching, order, axis=1)
@@ -461,21 +453,16 @@ def _canonical(
     ascending = np.sort(code, axis=1)
     twice = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] < np.iinfo(np.int64).max)
     if bool(twice.any()):
-        row = int(np.nonzero(twice.any(axis=1))[0][0])
-        scope = known.scopes[cliques[row]]
-        raise GraphError(
-            f"near clique {scope[scope < known.variables].tolist()} two cliques are over the same "
-            "variables, so no data can tell their tables apart. Merge them into one."
-        )
+        scope = known.scopes[cliques[twice.any(axis=1).argmax()]]
+        where = f"near clique {scope[scope < known.variables].tolist()}"
+        raise GraphError(f"{where} two cliques are over the same variables: merge them into one.")
     return order
 
 
 def _inside(known: Incidence, local: Integers, arity: int) -> Integers:
     """The factors of the graph among a neighbourhood's other variables, as bit masks."""
-    others = local[:, arity:]
-    if not others.shape[1]:
-        return np.zeros((len(local), 0), dtype=np.int64)
-    near = distinct_rows(known.factors_of[others].reshape(len(local), -1), known.factors)
+    around = known.factors_of[local[:, arity:]].reshape(len(local), -1)
+    near = distinct_rows(around, known.factors)
     places = _places(known, local, near)
     members = known.scopes[near] < known.variables
     within = ((places >= arity) == members).all(axis=2) & members.any(axis=2)

@@ -21,14 +21,17 @@ def from_uai(network: UaiNetwork) -> Potentials:
     Factors without variables are constants: their product goes into the first other factor, or
     into a new one over variable 0 where there is none.
     """
-    pairs = list(zip(network.scopes, network.tables, strict=True))
-    factors = [(scope, _log(table)) for scope, table in pairs if scope]
-    constant = sum((float(_log(table)) for scope, table in pairs if not scope), 0.0)
+    with np.errstate(divide="ignore"):
+        logs = [torch.from_numpy(np.asarray(np.log(table))) for table in network.tables]
+    pairs = list(zip(network.scopes, logs, strict=True))
+    factors = [(scope, table) for scope, table in pairs if scope]
+    constant = sum(float(table) for scope, table in pairs if not scope)
     if constant != 0.0:
+        if not network.states:
+            raise GraphError("a network without variables is a number: there is nothing to infer.")
         if not factors:
-            factors = [((0,), _uniform(network))]
-        scope, table = factors[0]
-        factors[0] = (scope, table + constant)
+            factors = [((0,), torch.zeros(network.states[0], dtype=torch.float64))]
+        factors[0] = (factors[0][0], factors[0][1] + constant)
     return dense_potentials(network.states, factors)
 
 
@@ -50,23 +53,10 @@ def to_uai(potentials: Potentials) -> UaiNetwork:
     return UaiNetwork("MARKOV", tuple(graph.states.tolist()), tuple(scopes), tuple(tables))
 
 
-def _log(table: np.ndarray) -> Tensor:
-    with np.errstate(divide="ignore"):
-        return torch.from_numpy(np.asarray(np.log(table)))
-
-
-def _uniform(network: UaiNetwork) -> Tensor:
-    if not network.states:
-        raise GraphError("a network without variables is only a number: there is nothing to infer.")
-    return torch.zeros(network.states[0], dtype=torch.float64)
-
-
 def _check_range(name: str, scores: Tensor) -> None:
-    finite = scores[scores.isfinite()]
-    largest = float(finite.abs().max()) if len(finite) else 0.0
-    if scores.isnan().any() or (scores == math.inf).any() or largest > LARGEST_SCORE:
-        raise GraphError(
-            f"group '{name}': UAI files hold figures, not logarithms, and the exponential of a "
-            f"score of {largest:.6g} nats in size (or of NaN) is out of range; the most is "
-            f"{LARGEST_SCORE:g}. Subtract a constant from the table, or spread it over factors."
+    largest = float(scores.masked_fill(scores == -math.inf, 0.0).abs().max())
+    if not largest <= LARGEST_SCORE:
+        problem = (
+            f"exp of a score of {largest:.6g} nats is out of range (at most {LARGEST_SCORE:g})"
         )
+        raise GraphError(f"group '{name}': {problem}. Subtract a constant from its table.")

@@ -12,7 +12,6 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph
 
 
@@ -32,11 +31,9 @@ def connected_parts(graph: FactorGraph) -> Int64[Tensor, " v"]:
 
     Every factor joins its variables to one another, so a path through them is link enough.
     """
-    joined = [torch.zeros(0, 2, dtype=torch.int64)]
-    for group in graph.groups:
-        ends = [group.scope[:, axis : axis + 2] for axis in range(group.arity - 1)]
-        joined.extend(own.cpu() for own in ends)
-    first, second = torch.cat(joined).T.numpy()
+    scopes = (group.scope.cpu() for group in graph.groups)
+    ends = (own[:, axis : axis + 2] for own in scopes for axis in range(own.shape[1] - 1))
+    first, second = torch.cat([torch.zeros(0, 2, dtype=torch.int64), *ends]).T.numpy()
     links = sparse_graph(np.ones(len(first), dtype=bool), first, second, graph.variables)
     _, part = connected_components(links, directed=False)
     _, place, number = np.unique(part, return_index=True, return_inverse=True)
@@ -49,10 +46,9 @@ def split_nodes(
 ) -> tuple[FactorGraph, Int64[Tensor, " n"]]:
     """The graph whose components are the pieces, and the variable that each of its variables was.
 
-    `pieces` numbers the piece of every factor, group by group.  Exact likelihood there is piecewise
-    likelihood here [Sutton and McCallum 2009, section 3.2].
+    `pieces` numbers the piece of every factor, group by group; each is within one example.  Exact
+    likelihood there is piecewise likelihood here [Sutton and McCallum 2009, section 3.2].
     """
-    _check(graph, pieces)
     size = max(graph.variables, 1)
     codes = [
         piece.unsqueeze(1) * size + group.scope
@@ -67,20 +63,3 @@ def split_nodes(
     )
     component = copies.div(size, rounding_mode="floor")
     return FactorGraph(graph.states[origin], groups, component), origin
-
-
-def _check(graph: FactorGraph, pieces: Sequence[Int64[Tensor, " f"]]) -> None:
-    found = [len(piece) for piece in pieces]
-    wanted = [len(group) for group in graph.groups]
-    if found != wanted:
-        raise GraphError(f"pieces are numbered for {found} factors; the groups have {wanted}.")
-    owner: dict[int, int] = {}
-    for group, piece in zip(graph.groups, pieces, strict=True):
-        for number, example in set(
-            zip(piece.tolist(), graph.component_of(group).tolist(), strict=True)
-        ):
-            if owner.setdefault(number, example) != example:
-                raise GraphError(
-                    f"piece {number} has factors of examples {owner[number]} and {example}; "
-                    "a piece lies within one example."
-                )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -45,35 +46,28 @@ class Potentials:
     tables: tuple[DenseTable, ...]
 
     def __post_init__(self) -> None:
-        stacks = (
-            own if isinstance(own, DenseTable) else DenseTable(_scores(own)) for own in self.tables
-        )
-        object.__setattr__(self, "tables", tuple(stacks))
+        kept = (own.values if isinstance(own, DenseTable) else _scores(own) for own in self.tables)
+        object.__setattr__(self, "tables", tuple(map(DenseTable, kept)))
         groups = self.graph.groups
         if len(groups) != len(self.tables):
             raise GraphError(f"{len(groups)} factor groups, but {len(self.tables)} table stacks.")
         kinds = {table.dense().dtype for table in self.tables}
         if len(kinds) > 1 or not all(kind.is_floating_point for kind in kinds):
+            wanted = "scores are floating-point numbers, of one type in all tables"
             raise GraphError(
-                f"tables of the types {', '.join(sorted(map(str, kinds)))}: scores are "
-                "floating-point numbers, of one type in all tables. Try .double() on each."
+                f"types {', '.join(sorted(map(str, kinds)))}: {wanted}. Try .double()."
             )
         for group, table in zip(groups, self.tables, strict=True):
             if not len(group):
                 continue
-            expected = self.graph.shape(group)
-            if table.shape[1:] != expected:
-                raise GraphError(
-                    f"group '{group.name}': its variables have {expected} states, "
-                    f"its tables the shape {table.shape[1:]}."
-                )
-            read, count = group.table, table.shape[0]
-            wrong = read[(read < 0) | (read >= count)]
+            (count, *shape), states = table.shape, list(self.graph.shape(group))
+            if shape != states:
+                problem = f"its variables have {states} states, its tables the shape {shape}"
+                raise GraphError(f"group '{group.name}': {problem}.")
+            wrong = group.table[(group.table < 0) | (group.table >= count)]
             if len(wrong):
-                raise GraphError(
-                    f"group '{group.name}': a factor reads table {int(wrong[0])}, but there are "
-                    f"{count} (0 to {count - 1})."
-                )
+                problem = f"a factor reads table {int(wrong[0])}, but there are {count}, from 0 on"
+                raise GraphError(f"group '{group.name}': {problem}.")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -101,13 +95,10 @@ class Potentials:
         assignment = torch.as_tensor(assignment, device=self.graph.device)
         graph = self.graph
         if assignment.shape[-1:] != (graph.variables,):
-            raise GraphError(
-                f"an assignment names {assignment.shape[-1]} states; "
-                f"the graph has {graph.variables} variables."
-            )
-        total = torch.zeros(
-            *assignment.shape[:-1], graph.components, dtype=self.dtype, device=graph.device
-        )
+            found = f"an assignment names {assignment.shape[-1]} states"
+            raise GraphError(f"{found}; the graph has {graph.variables} variables.")
+        shape = *assignment.shape[:-1], graph.components
+        total = torch.zeros(shape, dtype=self.dtype, device=graph.device)
         for group, table in zip(graph.groups, self.tables, strict=True):
             if len(group):
                 value = table.at(group.table, assignment[..., group.scope])
@@ -120,11 +111,9 @@ class Potentials:
             values = table.dense()
             wrong = values.isnan() | (values == torch.inf)
             if bool(wrong.any()):
-                where = [int(n) for n in wrong.nonzero()[0]]
-                raise GraphError(
-                    f"group '{group.name}', table {where[0]}: the entry at {tuple(where[1:])} is "
-                    f"{float(values[tuple(where)])}; scores are finite, or -inf for 'impossible'."
-                )
+                place = tuple(wrong.nonzero()[0].tolist())
+                entry = f"table {place[0]}: the entry at {place[1:]} is {float(values[place])}"
+                raise GraphError(f"group '{group.name}', {entry}; scores are finite, or -inf.")
 
     def to(self, device: torch.device | str) -> Potentials:
         """The same numbers on another device."""
@@ -157,9 +146,8 @@ def dense_potentials(
     scores = [_scores(table) for _, table in factors]
     for i, ((scope, _), table) in enumerate(zip(factors, scores, strict=True)):
         if len(scope) != table.ndim:
-            raise GraphError(
-                f"factor {i} names {len(scope)} variables; its table has {table.ndim} axes."
-            )
+            found = f"{len(scope)} variables; its table has {table.ndim} axes"
+            raise GraphError(f"factor {i} names {found}.")
         by_shape.setdefault(tuple(table.shape), []).append(i)
     groups, tables = [], []
     for shape, members in by_shape.items():
@@ -177,9 +165,11 @@ def batch(fields: Sequence[Potentials]) -> Potentials:
     stacks = zip(*(field.tables for field in fields), strict=True)
     groups, tables = [], []
     for k, (group, stack) in enumerate(zip(joined.groups, stacks, strict=True)):
-        sizes = torch.tensor([table.shape[0] for table in stack], device=joined.device)
-        readers = torch.tensor([len(f.graph.groups[k]) for f in fields], device=joined.device)
-        offset = (sizes.cumsum(0) - sizes).repeat_interleave(readers)
-        groups.append(replace(group, table=group.table + offset))
+        starts = accumulate((table.shape[0] for table in stack), initial=0)
+        own = [
+            field.graph.groups[k].table + start
+            for field, start in zip(fields, starts, strict=False)
+        ]
+        groups.append(replace(group, table=torch.cat(own)))
         tables.append(DenseTable(torch.cat([table.dense() for table in stack])))
     return Potentials(replace(joined, groups=tuple(groups)), tuple(tables))

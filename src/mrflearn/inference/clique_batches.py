@@ -207,30 +207,16 @@ def make_schedule(
     batches: list[CliqueBatch] = []
     read: set[int] = set()
     for kind, own, placed, first in drafts:
-        above = None
-        if down[own[0, 0], 0] >= 0:
-            above = Pieces.of(down[own[0]], sizes_down, device)
+        root = down[own[0, 0], 0] < 0
+        above = None if root else Pieces.of(down[own[0]], sizes_down, device)
         # Batches are gone through from the last on the way down: the first to name a stack is the
         # last to read it.
         stacks = {stack for stack, _ in above.parts} if above else set()
         end = 2 + len(kind.sizes)
-        children = [
-            (axes, Pieces.of(up[child], sizes_up, device))
-            for axes, child in zip(kind.children, own[end:], strict=False)
-        ]
-        component, *variables = torch.as_tensor(own[1:end], device=device)
-        batches.append(
-            CliqueBatch(
-                kind.sizes,
-                tuple(placed),
-                tuple(children),
-                above,
-                first,
-                tuple(stacks - read),
-                torch.stack(variables),
-                component,
-            )
-        )
+        messages = (Pieces.of(up[child], sizes_up, device) for child in own[end:])
+        inputs = tuple(placed), tuple(zip(kind.children, messages, strict=False))
+        last, rows = tuple(stacks - read), torch.as_tensor(own[1:end], device=device)
+        batches.append(CliqueBatch(kind.sizes, *inputs, above, first, last, rows[1:], rows[0]))
         read |= stacks
     found = []
     for known, arrays in zip(forms, packs, strict=True):  # forms are numbered as they came

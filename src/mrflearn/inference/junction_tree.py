@@ -12,7 +12,7 @@ Letters in shapes: n: cliques (or packs) of one batch, always the first axis; c:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.execution.resources import one_thread
+from mrflearn.execution.resources import one_thread, size_in_words
 from mrflearn.graph.elimination import BLOCK, Axes, EliminationPlan, TooWide, find_plans
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
@@ -38,6 +38,7 @@ from mrflearn.inference.beliefs import (
 from mrflearn.inference.clique_batches import CliqueBatch, Messages, Schedule, make_schedules
 from mrflearn.kernels.table_algebra import (
     LOG_MAX_PRODUCT,
+    LOG_SUM_PRODUCT,
     Arithmetic,
     ScaledTable,
     along_first,
@@ -59,13 +60,6 @@ class CliqueTree:
 
     schedule: Schedule
     packs: tuple[ScaledTable, ...]
-
-    @classmethod
-    def of(cls, schedule: Schedule, potentials: Potentials) -> CliqueTree:
-        return cls(
-            schedule,
-            tuple(ScaledTable.from_logs(own.scores(potentials)) for own in schedule.packs),
-        )
 
     def collect(self, arithmetic: Arithmetic | None = None) -> Messages:
         """The messages of every batch to its parents; where none is given, in safe arithmetic."""
@@ -228,11 +222,9 @@ class JunctionTree(BeliefMethod):
         for plan, replicas in graph.planned(find_plans):
             reason = self._too_much(plan)
             if reason:
-                return (
-                    f"component {int(replicas.components[0])} is too wide for exact inference: "
-                    f"{reason}; the limit is {_size(self.memory_limit)} (memory_limit). "
-                    "Raise it, or try BeliefPropagation() for an approximation."
-                )
+                where = f"component {int(replicas.components[0])} is too wide for exact inference"
+                limit = f"memory_limit is {size_in_words(self.memory_limit)}"
+                return f"{where}: {reason}; {limit}. Raise it, or try BeliefPropagation()."
         return None
 
     def too_wide(self, graph: FactorGraph) -> list[int]:
@@ -243,28 +235,24 @@ class JunctionTree(BeliefMethod):
 
     def _too_much(self, plan: EliminationPlan | TooWide) -> str | None:
         if isinstance(plan, TooWide):
-            size = _size(8 * 2 ** min(plan.log2_entries, 64.0))
-            return (
-                f"every elimination order tried meets a table over {plan.variables} variables "
-                f"or more ({size})"
-            )
+            size = f"{plan.variables} variables (2^{plan.log2_entries:.0f} entries) or more"
+            return f"every elimination order tried meets a table over {size}"
         needed = plan.entries * 8
         if needed <= self.memory_limit:
             return None
-        return f"width {plan.elimination.width} was found, which takes {_size(needed)}"
+        return f"width {plan.elimination.width} was found, which takes {size_in_words(needed)}"
 
     @one_thread()
     def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
         graph, found = potentials.graph, zero_beliefs(potentials)
-        for schedule in self._schedules(graph):
-            tree = CliqueTree.of(schedule, potentials)
+        for tree in self._trees(potentials):
             messages = tree.collect()
             log_partition = tree.log_partition(messages, graph.components)
             found.log_partition.add_(log_partition)
             tree.distribute(messages)
             # Where one part of a component is impossible, so are the parts not joined to it.
             possible = log_partition > -torch.inf
-            for form, pack in zip(schedule.packs, tree.packs, strict=True):
+            for form, pack in zip(tree.schedule.packs, tree.packs, strict=True):
                 belief = pack.values
                 if not bool(possible.all()):
                     belief = belief * along_first(possible[form.component].to(belief.dtype), belief)
@@ -291,25 +279,18 @@ class JunctionTree(BeliefMethod):
         insist(self, potentials.graph)
         graph = potentials.graph
         states = torch.zeros(graph.variables, count, dtype=torch.int64, device=graph.device)
-        for schedule in self._schedules(graph):
-            tree = CliqueTree.of(schedule, potentials)
+        for tree in self._trees(potentials):
             messages = tree.collect(LOG_MAX_PRODUCT if generator is None else None)
             if generator is not None:
                 insist_possible(tree.log_partition(messages, graph.components))
             tree.trace(messages, states, lambda odds: _choose(odds, generator))
         return states.T.contiguous()
 
-    def _schedules(self, graph: FactorGraph) -> list[Schedule]:
-        return graph.planned(make_schedules, self.memory_limit)
-
-
-def _size(count: float) -> str:
-    """Bytes as people say them."""
-    if count >= 2**60:
-        return "more than any machine has"
-    units = {"TiB": 2**40, "GiB": GIB, "MiB": 2**20}
-    unit = next((name for name, size in units.items() if count >= size), "MiB")
-    return f"{count / units[unit]:,.1f} {unit}"
+    def _trees(self, potentials: Potentials) -> Iterator[CliqueTree]:
+        for schedule in potentials.graph.planned(make_schedules, self.memory_limit):
+            scores = (own.scores(potentials) for own in schedule.packs)
+            packs = tuple(ScaledTable.of(LOG_SUM_PRODUCT, own) for own in scores)
+            yield CliqueTree(schedule, packs)
 
 
 def _choose(odds: Float[Tensor, "s n k"], generator: torch.Generator | None) -> Int[Tensor, "n k"]:
@@ -317,7 +298,6 @@ def _choose(odds: Float[Tensor, "s n k"], generator: torch.Generator | None) -> 
     if generator is None:
         return odds.argmax(dim=0)
     rising = (odds - odds.amax(dim=0)).exp().cumsum(dim=0)
-    point = torch.rand(
-        rising.shape[1:], dtype=rising.dtype, generator=generator, device=generator.device
-    )
+    shape, own = rising.shape[1:], generator.device
+    point = torch.rand(shape, dtype=rising.dtype, generator=generator, device=own)
     return (rising <= point.to(rising.device) * rising[-1]).sum(dim=0)

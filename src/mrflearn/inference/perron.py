@@ -101,11 +101,7 @@ def _growth(vectors: Vectors, further: Vectors) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def follow(
-    matrices: PositiveMatrices,
-    vectors: Vectors,
-    tolerance: float,
-    most: int,
-    gap: float = math.inf,
+    matrices: PositiveMatrices, vectors: Vectors, tolerance: float, most: int, gap: float = math.inf
 ) -> tuple[Vectors, Float[Tensor, "3 k"]]:
     """Vectors after as many steps as each matrix needs until its share of the value stands still.
 

@@ -22,12 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from mrflearn.features.tagged_sentences import (
-    UNKNOWN,
-    JointMoments,
-    TaggedSentences,
-    count_joint,
-)
+from mrflearn.features.tagged_sentences import UNKNOWN, JointMoments, TaggedSentences, count_joint
 from mrflearn.graph.lifted import CENTRE, LEFT, RIGHT, SEPARATOR, TagPotentials
 from mrflearn.kernels import chain_search, chain_sums, second_order
 from mrflearn.kernels.chain_sums import Steps

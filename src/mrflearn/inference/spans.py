@@ -24,7 +24,7 @@ from torch import Tensor
 from mrflearn.errors import DataError
 from mrflearn.io.spans import SCHEMES, Scheme, split_tag
 from mrflearn.kernels import chain_sums
-from mrflearn.kernels.chain_sums import Steps
+from mrflearn.kernels.chain_sums import Rows, Steps, Tables
 
 # The exact probability that a span is a chunk under a chain of chunk tags.
 
@@ -79,11 +79,7 @@ def chunks_of(paths: Int[Tensor, "r m"], steps: Steps, reading: ChunkReading) ->
 
 
 def span_probabilities(
-    unary: Float[Tensor, "r s"],
-    transition: Float[Tensor, "*q s s"],
-    steps: Steps,
-    spans: SegmentTable,
-    reading: ChunkReading,
+    unary: Rows, transition: Tables, steps: Steps, spans: SegmentTable, reading: ChunkReading
 ) -> Float[Tensor, " k"]:
     """The probability of each span, worked out for some sequences at a time."""
     chance = unary.new_zeros(len(spans))
@@ -115,7 +111,7 @@ def _blocks(
 
 
 def _probabilities(
-    single: Float[Tensor, "r s"],
+    single: Rows,
     pair: Float[Tensor, "q s s"],
     steps: Steps,
     spans: SegmentTable,
@@ -187,12 +183,7 @@ class TransitionMask:
         """The same for states that each stand for a label (pairs, in a second-order chain)."""
         return TransitionMask(self.start[label], self.move[label][:, label], self.end[label])
 
-    def apply(
-        self,
-        unary: Float[Tensor, "r s"],
-        transition: Float[Tensor, "*q s s"],
-        steps: Steps,
-    ) -> tuple[Float[Tensor, "r s"], Float[Tensor, "*q s s"]]:
+    def apply(self, unary: Rows, transition: Tables, steps: Steps) -> tuple[Rows, Tables]:
         """The scores of chains with -inf wherever something is not allowed."""
         ending = torch.ones(len(unary), dtype=torch.bool, device=unary.device)
         ending[steps.previous] = False

@@ -118,10 +118,7 @@ def sentence_log_partitions(
 
 @torch.no_grad()
 def exact_sentences(
-    potentials: WordPotentials,
-    separator: int,
-    lengths: Sequence[int],
-    generator: torch.Generator,
+    potentials: WordPotentials, separator: int, lengths: Sequence[int], generator: torch.Generator
 ) -> list[Int[Tensor, " m"]]:
     """Independent sentences of these lengths, exactly from their distribution."""
     offsets, drawn = potentials.offsets, []

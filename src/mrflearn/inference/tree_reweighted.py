@@ -33,6 +33,9 @@ FLOW_UNIT = 2**20  # capacities are whole numbers: one unit of weight
 TOLERANCE = 1e-5
 
 
+EdgeWeights = Float[np.ndarray, " e"]
+
+
 @dataclass(frozen=True, eq=False)
 class SpanningEdges:
     """Edges of an undirected graph; an edge that is not `real` closes no cycle."""
@@ -41,15 +44,14 @@ class SpanningEdges:
     real: Bool[np.ndarray, " e"]
     variables: int
 
-    def cheapest_forest(self, cost: Float[np.ndarray, " e"]) -> Bool[np.ndarray, " e"]:
+    def cheapest_forest(self, cost: EdgeWeights) -> Bool[np.ndarray, " e"]:
         """Which edges are in the spanning forest of least cost; costs must be positive."""
-        chosen = ~self.real
-        real = np.nonzero(self.real)[0]
+        chosen, real = ~self.real, np.flatnonzero(self.real)
         low, high = np.sort(self.ends[real], axis=1).T
         order = np.lexsort((cost[real], high, low))
         pairs, first = np.unique((low * self.variables + high)[order], return_index=True)
         cheapest = order[first]  # of parallel edges only one may enter
-        ends = (low[cheapest], high[cheapest])
+        ends = low[cheapest], high[cheapest]
         costs = sparse_graph(cost[real][cheapest], *ends, self.variables)
         rows, columns = minimum_spanning_tree(costs).nonzero()
         entered = np.searchsorted(pairs, rows.astype(np.int64) * self.variables + columns)
@@ -57,7 +59,7 @@ class SpanningEdges:
         return chosen
 
 
-def even_appearance(edges: SpanningEdges) -> Float[np.ndarray, " e"]:
+def even_appearance(edges: SpanningEdges) -> EdgeWeights:
     """How often each edge appears in an even mixture of spanning forests; never 0.
 
     Each forest prefers the edges that came up least so far.  A mixture of forests is in the
@@ -73,13 +75,13 @@ def even_appearance(edges: SpanningEdges) -> Float[np.ndarray, " e"]:
     return count / forests
 
 
-def heaviest_forest(edges: SpanningEdges, gain: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
+def heaviest_forest(edges: SpanningEdges, gain: EdgeWeights) -> EdgeWeights:
     """1 for the edges of a spanning forest of greatest total gain, 0 for the others."""
     top = gain.max(initial=0.0)
     return edges.cheapest_forest(top - gain + max(top, 1.0)).astype(np.float64)
 
 
-def complaint(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | None:
+def complaint(edges: SpanningEdges, weight: EdgeWeights) -> str | None:
     """Why weights are no appearance probabilities of spanning forests, or None.
 
     Always checked: the range, and that no connected piece holds more than its variables less one.
@@ -99,42 +101,33 @@ def complaint(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | No
     room = np.bincount(piece) - 1
     if (load > room + TOLERANCE).any():
         worst = int(np.argmax(load - room))
-        return (
-            f"the edge weights of a connected piece of {room[worst] + 1} variables add up to "
-            f"{load[worst]:g}; a forest has at most {room[worst]} edges there."
+        found = (
+            f"the edge weights of {room[worst] + 1} connected variables add up to {load[worst]:g}"
         )
-    if edges.variables * int(edges.real.sum()) > CHECKED_SIZE:
-        return None
-    return _overweight(edges, weight)
+        return f"{found}; a forest has at most {room[worst]} edges there."
+    small = edges.variables * int(edges.real.sum()) <= CHECKED_SIZE
+    return _overweight(edges, weight) if small else None
 
 
-def _overweight(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | None:
+def _overweight(edges: SpanningEdges, weight: EdgeWeights) -> str | None:
     """A set of variables with more weight inside than a forest can have, in words, or None.
 
     [Padberg and Wolsey 1983]: choosing an edge earns its weight and needs both ends, which cost 1
     each, but for one end that is free; the best choice is the complement of a minimum cut.
     """
-    ends, own = edges.ends[edges.real], weight[edges.real]
-    count, source = len(ends), len(ends) + edges.variables
-    earn = np.floor(own * FLOW_UNIT).astype(np.int32)
-    edge = np.arange(count)
-    free_flow = np.full(count, FLOW_UNIT, dtype=np.int32)
+    ends, earn = edges.ends[edges.real], np.floor(weight[edges.real] * FLOW_UNIT)
+    edge, variable = np.arange(len(ends)), np.arange(edges.variables)
+    source, sink = len(ends) + len(variable) + np.arange(2)
+    tails = [np.full_like(edge, source), edge, edge, len(ends) + variable]
+    heads = [edge, *(len(ends) + ends.T), np.full_like(variable, sink)]
+    arcs = np.concatenate(tails), np.concatenate(heads)
     for root in np.unique(ends):
-        cost = np.full(edges.variables, FLOW_UNIT, dtype=np.int32)
-        cost[root] = 0
-        rows = [np.full(count, source), edge, edge, count + np.arange(edges.variables)]
-        columns = [edge, count + ends[:, 0], count + ends[:, 1]]
-        columns.append(np.full(edges.variables, source + 1))
-        capacity = np.concatenate([earn, free_flow, free_flow, cost])
-        arcs = (np.concatenate(rows), np.concatenate(columns))
-        network = sparse_graph(capacity, *arcs, source + 2)
-        flow = maximum_flow(network, source, source + 1)
-        surplus = (int(earn.sum()) - int(flow.flow_value)) / FLOW_UNIT
+        flows = [earn, np.full(2 * len(ends), FLOW_UNIT), FLOW_UNIT * (variable != root)]
+        network = sparse_graph(np.concatenate(flows).astype(np.int32), *arcs, sink + 1)
+        surplus = (earn.sum() - maximum_flow(network, source, sink).flow_value) / FLOW_UNIT
         if surplus > TOLERANCE:
-            return (
-                f"around variable {root} some variables have {surplus:.3g} more edge weight among "
-                "them than any mixture of forests can have (their number less one)."
-            )
+            found = f"around variable {root} some have {surplus:.3g} more edge weight among them"
+            return f"{found} than a mixture of forests, which has their number less one at most."
     return None
 
 
@@ -170,10 +163,8 @@ class TreeReweighted(BeliefMethod):
     def refuses(self, graph: FactorGraph) -> str | None:
         for group in graph.groups:
             if len(group) and group.arity > 2:
-                return (
-                    f"group '{group.name}' has factors of {group.arity} variables; tree-reweighted "
-                    "belief propagation takes at most 2. Try BeliefPropagation() or MeanField()."
-                )
+                found = f"group '{group.name}' has factors of {group.arity} variables"
+                return f"{found}, not 2 at most. Try BeliefPropagation() or MeanField()."
         return None
 
     def _beliefs(self, potentials: Potentials, warm: Float[Tensor, " m"] | None) -> Beliefs:
@@ -191,7 +182,7 @@ class TreeReweighted(BeliefMethod):
                 best = found
         return best
 
-    def _start(self, graph: FactorGraph) -> Float[np.ndarray, " e"]:
+    def _start(self, graph: FactorGraph) -> EdgeWeights:
         if self.edge_weights is None:
             return graph.planned(_even_weights)
         weight = np.asarray(torch.as_tensor(self.edge_weights).cpu(), dtype=np.float64)
@@ -200,12 +191,7 @@ class TreeReweighted(BeliefMethod):
             raise InferenceError(f"{problem} Leave edge_weights out to have valid ones made.")
         return weight
 
-    def _at(
-        self,
-        potentials: Potentials,
-        weight: Float[np.ndarray, " e"],
-        messages: Float[Tensor, " m"] | None,
-    ) -> Beliefs:
+    def _at(self, potentials: Potentials, weight: EdgeWeights, messages: Tensor | None) -> Beliefs:
         """Beliefs with the given appearance probabilities."""
         field = Field.of(potentials, torch.from_numpy(weight))
         forest = bool((weight == 1).all())  # weights of 1 throughout are valid on forests only
@@ -218,7 +204,7 @@ class TreeReweighted(BeliefMethod):
         return beliefs_at(potentials, field, rest, kind)
 
 
-def _even_weights(graph: FactorGraph) -> Float[np.ndarray, " e"]:
+def _even_weights(graph: FactorGraph) -> EdgeWeights:
     return even_appearance(edges_of(graph))
 
 
@@ -230,7 +216,7 @@ def edges_of(graph: FactorGraph) -> SpanningEdges:
     return SpanningEdges(ends.numpy(), real.numpy(), graph.variables)
 
 
-def mutual_information(graph: FactorGraph, beliefs: Beliefs) -> Float[np.ndarray, " e"]:
+def mutual_information(graph: FactorGraph, beliefs: Beliefs) -> EdgeWeights:
     """The mutual information, in nats, between the ends of every pairwise factor."""
     found = [np.empty(0)]
     for group, belief in zip(graph.groups, beliefs.factors, strict=True):

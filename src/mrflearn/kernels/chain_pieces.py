@@ -18,7 +18,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from mrflearn.kernels.chain_sums import Steps
+from mrflearn.kernels.chain_sums import Rows, Steps, Table
+
+Labels = Int[Tensor, " r"]
+Amounts = Float[Tensor, " r"]  # how much each row counts
 
 # Sums below this are done again in log space: what underflowed in them might matter.
 SMALLEST = {torch.float32: 1e-20, torch.float64: 1e-200}
@@ -29,8 +32,8 @@ class PieceSums(NamedTuple):
     """The weighted sum of the pieces' losses, and its gradient by scores and by the table."""
 
     value: Float[Tensor, ""]
-    single: Float[Tensor, "r s"]
-    pair: Float[Tensor, "s s"]
+    single: Rows
+    pair: Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,20 +41,18 @@ class PieceSide:
     """For each row the state on one side of it (s: there is none), and how often that counts."""
 
     state: Int[Tensor, " r"]
-    amount: Float[Tensor, " r"]
+    amount: Amounts
     order: Int[Tensor, " r"]  # the rows, by `state`
     begin: Int[Tensor, " s+1"]  # of each state's rows in `order`
 
     @classmethod
-    def of(cls, state: Int[Tensor, " r"], amount: Float[Tensor, " r"], states: int) -> PieceSide:
+    def of(cls, state: Int[Tensor, " r"], amount: Amounts, states: int) -> PieceSide:
         """The same with the order of the rows."""
         count = torch.bincount(state, minlength=states + 1)
         return cls(state, amount, state.argsort(), count.cumsum(0) - count)
 
 
-def sides(
-    gold: Int[Tensor, " r"], steps: Steps, amount: Float[Tensor, " r"], states: int
-) -> tuple[PieceSide, PieceSide]:
+def sides(gold: Labels, steps: Steps, amount: Amounts, states: int) -> tuple[PieceSide, PieceSide]:
     """The states before and after every row; a row without either counts on its left."""
     before, after = (torch.full_like(gold, states) for _ in range(2))
     before[steps.starting :] = gold[steps.previous]
@@ -65,11 +66,7 @@ def sides(
 
 
 def given_neighbours(
-    unary: Float[Tensor, "r s"],
-    table: Float[Tensor, "s s"],
-    gold: Int[Tensor, " r"],
-    left: PieceSide,
-    right: PieceSide,
+    unary: Rows, table: Table, gold: Labels, left: PieceSide, right: PieceSide
 ) -> PieceSums:
     """log sum_y exp(unary_i(y) + table(before, y)), and the same for what comes after, summed.
 
@@ -98,11 +95,7 @@ def given_neighbours(
 
 
 def whole_pieces(
-    unary: Float[Tensor, "r s"],
-    table: Float[Tensor, "s s"],
-    gold: Int[Tensor, " r"],
-    steps: Steps,
-    amount: Float[Tensor, " r"],
+    unary: Rows, table: Table, gold: Labels, steps: Steps, amount: Amounts
 ) -> PieceSums:
     """log sum_xy exp(unary_i(x) + table(x, y) + unary_k(y)) of neighbours i and k, summed.
 
@@ -150,7 +143,7 @@ def _lost(total: Float[Tensor, " n"]) -> Int[Tensor, " k"]:
     return (~(total > SMALLEST[total.dtype])).nonzero().squeeze(1)
 
 
-def times_in_pieces(steps: Steps) -> Float[Tensor, " r"]:
+def times_in_pieces(steps: Steps) -> Amounts:
     """In how many pieces each row is."""
     times = torch.zeros(len(steps), device=steps.rank.device)
     times[steps.starting :] += 1
@@ -158,18 +151,14 @@ def times_in_pieces(steps: Steps) -> Float[Tensor, " r"]:
     return times.clamp_(min=1)
 
 
-def known_steps(
-    gold: Int[Tensor, " r"], steps: Steps, amount: Float[Tensor, " r"], states: int
-) -> Float[Tensor, "s s"]:
+def known_steps(gold: Labels, steps: Steps, amount: Amounts, states: int) -> Table:
     """How often each step from state to state is one of the labels'."""
     step = gold[steps.previous] * states + gold[steps.starting :]
     count = amount.new_zeros(states**2).index_add_(0, step, amount[steps.starting :])
     return count.view(states, states)
 
 
-def _less_known(
-    gradient: Float[Tensor, "r s"], gold: Int[Tensor, " r"], amount: Float[Tensor, " r"]
-) -> Float[Tensor, "r s"]:
+def _less_known(gradient: Rows, gold: Labels, amount: Amounts) -> Rows:
     """Takes the known labels off, in place and row by row: later sums then keep their digits."""
     return gradient.scatter_add_(1, gold[:, None], -amount.to(gradient.dtype)[:, None])
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.kernels.chain_sums import Steps, scores_into
+from mrflearn.kernels.chain_sums import PerSequence, Rows, Steps, Tables, scores_into
 from mrflearn.kernels.compiled import VITERBI, Loop
 
 # The best assignments of packed chains: Viterbi, and the n best of each sequence.
@@ -25,9 +25,7 @@ LARGEST_BLOCK = 2**18  # candidate scores held at once: a block should stay in t
 RELATIVE = 64
 
 
-def viterbi(
-    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> tuple[Int[Tensor, " r"], Float[Tensor, " b"]]:
+def viterbi(unary: Rows, transition: Tables, steps: Steps) -> tuple[Int[Tensor, " r"], PerSequence]:
     """A best state for each row, and the score of each sequence in float64 (-inf: impossible)."""
     # About what the tensor operations take: their launches, and their work.
     seconds = 7e-5 * len(steps.sizes) + 1e-9 * unary.shape[1] * unary.numel()
@@ -53,11 +51,8 @@ def _compiled_viterbi(
 
 
 def _forward(
-    unary: Float[Tensor, "r s"],
-    transition: Float[Tensor, "*q s s"],
-    steps: Steps,
-    reduce: Callable[..., Tensor],
-) -> tuple[Float[Tensor, "r s"], Float[Tensor, " b"]]:
+    unary: Rows, transition: Tables, steps: Steps, reduce: Callable[..., Tensor]
+) -> tuple[Rows, PerSequence]:
     """The best (or log-sum) of all beginnings that end in each state of each row.
 
     With it what was taken off the scores of each sequence, longest sequence first.
@@ -83,11 +78,11 @@ def _move(
     return torch.cat([reduce(a[:, :, None] + b, dim=1) for a, b in zip(rows, own, strict=True)])
 
 
-def _zero_offsets(steps: Steps) -> Float[Tensor, " b"]:
+def _zero_offsets(steps: Steps) -> PerSequence:
     return torch.zeros(len(steps.lengths), dtype=torch.float64, device=steps.rank.device)
 
 
-def _make_relative(here: Float[Tensor, "k s *m"], offset: Float[Tensor, " b"]) -> None:
+def _make_relative(here: Float[Tensor, "k s *m"], offset: PerSequence) -> None:
     """Takes the best score off all of a step's, sequence by sequence, in place."""
     top = here.flatten(1).amax(dim=1)
     top = top.masked_fill(top == -torch.inf, 0.0)
@@ -112,7 +107,7 @@ def _walk_back(best: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, 
 
 
 def n_best(
-    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps, count: int
+    unary: Rows, transition: Tables, steps: Steps, count: int
 ) -> tuple[Int[Tensor, "r m"], Float[Tensor, "b m"]]:
     """The `count` best assignments of each sequence, best first, and their scores.
 
@@ -185,11 +180,7 @@ def trace(
 
 
 def sample(
-    unary: Float[Tensor, "r s"],
-    transition: Float[Tensor, "*q s s"],
-    steps: Steps,
-    count: int,
-    generator: torch.Generator,
+    unary: Rows, transition: Tables, steps: Steps, count: int, generator: torch.Generator
 ) -> Int[Tensor, "d r"]:
     """Independent draws of all rows; where nothing is possible the states mean nothing."""
     alpha, _ = _forward(unary, transition, steps, torch.logsumexp)

@@ -25,6 +25,13 @@ from torch import Tensor
 
 from mrflearn.execution.resources import moved
 
+# A number for each state of a row; transition tables, shared or by row; a number per sequence; one
+# transition table.
+Rows = Float[Tensor, "r s"]
+Tables = Float[Tensor, "*q s s"]
+PerSequence = Float[Tensor, " b"]
+Table = Float[Tensor, "s s"]
+
 # Sequences of different lengths, packed step by step, so that no row is padding.
 
 
@@ -96,7 +103,7 @@ class Steps:
         back = sizes[:-1].repeat_interleave(sizes[1:])
         return torch.arange(self.starting, len(self), device=self.rank.device) - back
 
-    def tables(self, transition: Float[Tensor, "*q s s"], t: int) -> Float[Tensor, "*k s s"]:
+    def tables(self, transition: Tables, t: int) -> Float[Tensor, "*k s s"]:
         """The transition tables of the step to t: the shared one, or one for each of its rows."""
         if transition.ndim == 2:
             return transition
@@ -121,10 +128,7 @@ class Steps:
 
 
 def row_scores(
-    unary: Float[Tensor, "r s"],
-    table: Float[Tensor, "*q s s"],
-    path: Int[Tensor, " r"],
-    steps: Steps,
+    unary: Rows, table: Tables, path: Int[Tensor, " r"], steps: Steps
 ) -> Float[Tensor, " r"]:
     """The score of each row's state on a path, and of the step into it."""
     own = unary.gather(1, path[:, None]).squeeze(1)
@@ -153,17 +157,15 @@ class ForwardBackward:
     P(y_i) = forward_i * backward_i  and  P(y_i, y_k) = forward_i (outer) arriving_k * kernel_k.
     """
 
-    forward: Float[Tensor, "r s"]
-    backward: Float[Tensor, "r s"]
-    arriving: Float[Tensor, "r s"]
-    kernel: Float[Tensor, "*q s s"]
-    log_partition: Float[Tensor, " b"]
+    forward: Rows
+    backward: Rows
+    arriving: Rows
+    kernel: Tables
+    log_partition: PerSequence
     trusted: Bool[Tensor, " b"]  # False: something underflowed that may matter; use log space
 
 
-def forward_backward(
-    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> ForwardBackward:
+def forward_backward(unary: Rows, transition: Tables, steps: Steps) -> ForwardBackward:
     """Both recursions, and for which sequences float range was enough."""
     weight, kernel, log_shift = _weights(unary, transition, steps)
     forward, scale = _forward(weight, kernel, steps)
@@ -175,8 +177,8 @@ def forward_backward(
 
 
 def forward_only(
-    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> tuple[Float[Tensor, " b"], Bool[Tensor, " b"]]:
+    unary: Rows, transition: Tables, steps: Steps
+) -> tuple[PerSequence, Bool[Tensor, " b"]]:
     """log Z, and for which sequences float range was surely enough."""
     weight, kernel, log_shift = _weights(unary, transition, steps)
     _, scale = _forward(weight, kernel, steps)
@@ -264,15 +266,13 @@ LARGEST_RESCUE = 2**24  # pair probabilities held at once while sequences are co
 class Expectations:
     """log Z, state probabilities, and what the sum of pair probabilities is made of."""
 
-    log_partition: Float[Tensor, " b"]
-    single: Float[Tensor, "r s"]
+    log_partition: PerSequence
+    single: Rows
     messages: ForwardBackward  # zero where a sequence was computed again
     again: Int[Tensor, " k"]
     again_counts: Float[Tensor, "k s s"]
 
-    def pair_counts(
-        self, steps: Steps, weight: Float[Tensor, " b"] | None = None
-    ) -> Float[Tensor, "s s"]:
+    def pair_counts(self, steps: Steps, weight: PerSequence | None = None) -> Table:
         """The sum of all pair probabilities, each sequence weighted: never one table per row.
 
         It is summed over steps in float64: what is learned is its difference from counts as large.
@@ -292,9 +292,7 @@ class Expectations:
         return total.mul_(self.messages.kernel).add_(again.sum(dim=0))
 
 
-def log_partition(
-    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> Float[Tensor, " b"]:
+def log_partition(unary: Rows, transition: Tables, steps: Steps) -> PerSequence:
     """log Z of each sequence in float64, a sum over all its rows; differentiable in both tables."""
     if torch.is_grad_enabled() and (unary.requires_grad or transition.requires_grad):
         value: Tensor = _LogPartition.apply(unary, transition, steps)  # type: ignore[no-untyped-call]
@@ -309,9 +307,7 @@ def log_partition(
     return value
 
 
-def expectations(
-    unary: Float[Tensor, "r s"], transition: Float[Tensor, "s s"], steps: Steps
-) -> Expectations:
+def expectations(unary: Rows, transition: Table, steps: Steps) -> Expectations:
     """Everything a gradient needs where all steps share one transition table."""
     messages, value, single, parts = _sums(unary, transition, steps)
     again, counts = [steps.lengths.new_zeros(0)], [value.new_zeros(0, *transition.shape)]
@@ -322,8 +318,8 @@ def expectations(
 
 
 def marginals(
-    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "r s"], Float[Tensor, "q s s"]]:
+    unary: Rows, transition: Tables, steps: Steps
+) -> tuple[PerSequence, Rows, Float[Tensor, "q s s"]]:
     """log Z, the probability of each row's state, and of each pair of neighbouring states."""
     messages, value, single, parts = _sums(unary, transition, steps)
     pair = messages.forward[steps.previous][:, :, None] * messages.kernel
@@ -334,9 +330,7 @@ def marginals(
     return value, single, pair
 
 
-def entropy(
-    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> Float[Tensor, " b"]:
+def entropy(unary: Rows, transition: Tables, steps: Steps) -> PerSequence:
     """log Z minus the expected score, of each sequence; -inf where nothing is possible."""
     own, table = unary.detach().double(), transition.detach().double()
     messages, value, single, parts = _sums(own, table, steps)
@@ -447,7 +441,7 @@ def _expected(probability: Tensor, score: Tensor) -> Tensor:
 
 def reference_marginals(
     unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n s"], Float[Tensor, "b n-1 s s"]]:
+) -> tuple[PerSequence, Float[Tensor, "b n s"], Float[Tensor, "b n-1 s s"]]:
     """log Z and its gradients: the probabilities of states, and of pairs of neighbouring states.
 
     Both are zero beyond a sequence's length, and all zero where no assignment is possible.
@@ -463,7 +457,7 @@ def reference_marginals(
 
 def reference_log_partition(
     unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
-) -> Float[Tensor, " b"]:
+) -> PerSequence:
     """The log-sum of the scores of all assignments; 0 for a sequence of length 0."""
     sequences, positions, states = unary.shape
     if not positions:

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.kernels import chain_search
-from mrflearn.kernels.chain_sums import Steps, safe_logsumexp
+from mrflearn.kernels.chain_sums import PerSequence, Rows, Steps, Table, safe_logsumexp
 
 # log Z of packed chains in which each state also meets the one two places before it.
 
@@ -26,9 +26,7 @@ from mrflearn.kernels.chain_sums import Steps, safe_logsumexp
 MOST_LOST = math.log(torch.finfo(torch.float64).eps / torch.finfo(torch.float64).tiny)
 
 
-def log_partition(
-    unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
-) -> Float[Tensor, " b"]:
+def log_partition(unary: Rows, near: Table, far: Table, steps: Steps) -> PerSequence:
     """log Z of each sequence, differentiable in all tables; 0 for a sequence of length 0."""
     rows, tables = unary.double(), (near.double(), far.double())
     value, trusted = _scaled(rows, *tables, steps)
@@ -45,7 +43,7 @@ def log_partition(
 
 
 def log_partition_reference(
-    unary: Float[Tensor, "n s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"]
+    unary: Float[Tensor, "n s"], near: Table, far: Table
 ) -> Float[Tensor, ""]:
     """log Z of one sequence in log space: the plain twin."""
     pairs = unary.new_zeros(1, 1)  # state before, state
@@ -56,8 +54,8 @@ def log_partition_reference(
 
 
 def _scaled(
-    unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
-) -> tuple[Float[Tensor, " b"], Bool[Tensor, " b"]]:
+    unary: Rows, near: Table, far: Table, steps: Steps
+) -> tuple[PerSequence, Bool[Tensor, " b"]]:
     """log Z in linear space, and for which sequences float range was surely enough."""
     top = unary.detach().amax(dim=1)
     weight = (unary - top.unsqueeze(1)).exp()
@@ -90,8 +88,8 @@ def _scaled(
 
 
 def viterbi(
-    unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
-) -> tuple[Int[Tensor, " r"], Float[Tensor, " b"]]:
+    unary: Rows, near: Table, far: Table, steps: Steps
+) -> tuple[Int[Tensor, " r"], PerSequence]:
     """A best state for each row and the score of each sequence."""
     best: list[Tensor] = []  # by step: sequences, state before, state
     for t, rows in enumerate(steps.slices):
@@ -103,9 +101,7 @@ def viterbi(
     return _retrace(best, far, steps) if best else (steps.rank, unary.new_zeros(len(steps.lengths)))
 
 
-def _retrace(
-    best: list[Tensor], far: Float[Tensor, "s s"], steps: Steps
-) -> tuple[Int[Tensor, " r"], Float[Tensor, " b"]]:
+def _retrace(best: list[Tensor], far: Table, steps: Steps) -> tuple[Int[Tensor, " r"], PerSequence]:
     states, scores = torch.zeros_like(steps.rank), far.new_zeros(len(steps.lengths))
     sizes = (*steps.sizes, 0)
     pair = states.new_zeros(len(steps.lengths), 2)
@@ -125,7 +121,7 @@ def _retrace(
     return states, scores
 
 
-def _beyond(far: Float[Tensor, "s s"], t: int) -> Float[Tensor, "a s"]:
+def _beyond(far: Table, t: int) -> Float[Tensor, "a s"]:
     """The far table of the step to t; the first step has no state two places before it."""
     return far if t > 1 else far.new_zeros(1, len(far))
 
@@ -138,11 +134,7 @@ def _highest(before: Float[Tensor, "k a s"], far: Float[Tensor, "a s"]) -> Float
 
 
 def n_best(
-    unary: Float[Tensor, "r s"],
-    near: Float[Tensor, "s s"],
-    far: Float[Tensor, "s s"],
-    steps: Steps,
-    count: int,
+    unary: Rows, near: Table, far: Table, steps: Steps, count: int
 ) -> tuple[Int[Tensor, "r m"], Float[Tensor, "b m"]]:
     """The `count` best assignments of each sequence, best first, and their scores.
 

@@ -150,33 +150,23 @@ class ScaledTable:
     scale: Float[Tensor, " n"]
 
     @classmethod
-    def from_logs(cls, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
-        """The tables of the exponentials."""
-        scale = _largest(values)
-        centred = values - along_first(scale.clamp(min=torch.finfo(values.dtype).min), values)
-        lowest = centred.amin()
-        if bool(lowest == -torch.inf):
-            lowest = torch.where(centred == -torch.inf, 0.0, centred).amin()
-        depth = -float(lowest)
-        logs = depth > RANGE[values.dtype]
-        return cls(centred if logs else centred.exp_(), logs, depth, scale)
-
-    @classmethod
-    def from_linear(cls, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
-        """The tables of the values (taken over), none of them too small to be exact."""
-        scale = _largest(values)
-        values.div_(along_first(scale.clamp(min=torch.finfo(values.dtype).tiny), values))
-        lowest = values.amin()
-        if bool(lowest == 0):
-            lowest = torch.where(values == 0, 1.0, values).amin()
-        depth = -float(lowest.log())
-        logs = depth > RANGE[values.dtype]
-        return cls(values.log_() if logs else values, logs, depth, scale.log())
-
-    @classmethod
     def of(cls, arithmetic: Arithmetic, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
-        """The tables whose values were computed in the given arithmetic."""
-        return (cls.from_linear if arithmetic is SUM_PRODUCT else cls.from_logs)(values)
+        """The tables whose values (taken over) were computed in the given arithmetic."""
+        linear, limits, scale = (
+            arithmetic is SUM_PRODUCT,
+            torch.finfo(values.dtype),
+            _largest(values),
+        )
+        top = along_first(scale.clamp(min=limits.tiny if linear else limits.min), values)
+        values = values.div_(top) if linear else values.sub_(top)
+        lowest = values.amin()
+        if bool(lowest == arithmetic.zero):  # the lowest that is possible
+            lowest = values.masked_fill(values == arithmetic.zero, float(linear)).amin()
+        depth = -float(lowest.log() if linear else lowest)
+        logs = depth > RANGE[values.dtype]
+        if logs == linear:
+            values = values.log_() if linear else values.exp_()
+        return cls(values, logs, depth, scale.log() if linear else scale)
 
     def within(self, arithmetic: Arithmetic) -> Float[Tensor, " n *sizes"]:
         """The values as the given arithmetic takes them."""
