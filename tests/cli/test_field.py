@@ -35,7 +35,7 @@ def model(table: Path) -> Path:
     done = run("train", "field", str(table), "--columns", ",".join(NAMES), "-q", "-o", str(output))
     assert done.code == 0, done.err
     told = done.facts()
-    names = ("variables", "edges", "samples", "estimator")
+    names = ("variables", "couplings", "samples", "estimator")
     assert [told[name] for name in names] == ["3", "3", "300", "ml"]
     return output
 
@@ -58,7 +58,7 @@ def potts(family: Path) -> Path:
     output = family.parent / "model"
     done = run("train", "field", str(family), "-q", "-o", str(output), "--json")
     assert done.code == 0, done.err
-    assert done.json()["edges"] == 21
+    assert done.json()["couplings"] == 21
     assert "200 sequences count as" in done.err
     return output
 
@@ -187,7 +187,7 @@ def test_edges_are_learned_where_they_are_asked_for(table: Path, tmp_path: Path)
     done = run("train", "field", *words, "--estimator", "ml", "-o", str(tmp_path / "m"))
     assert done.code == 0, done.err
     assert "1 edges found among 3 variables" in done.err
-    assert done.json()["edges"] == 1
+    assert done.json()["couplings"] == 1
 
 
 @pytest.mark.usefixtures("shared_processes")

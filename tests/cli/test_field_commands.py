@@ -28,7 +28,7 @@ def test_the_whole_flow(samples: Path, tmp_path: Path) -> None:
         "-q", "--json",
     ).json()  # fmt: skip
     assert trained["variables"] == 6
-    assert trained["edges"] == 7
+    assert trained["couplings"] == 7
     assert trained["converged"]
 
     exact = run("score", model, str(samples), "--json").json()

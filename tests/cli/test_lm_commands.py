@@ -206,8 +206,8 @@ def test_windows_and_triples(text, tmp_path):
     ("options", "said"),
     [
         (("--triples",), "--bound windows"),
-        (("--bound", "windows", "--weights", "0.9,0.1"), "windows have none"),
-        (("--bound", "stars", "--weights", "0.9,0.1"), "stars have none"),
+        (("--bound", "windows", "--weights", "0.9,0.1"), "--bound chains"),
+        (("--bound", "stars", "--weights", "0.9,0.1"), "--bound chains"),
     ],
 )
 def test_options_of_other_bounds_are_refused(text, tmp_path, options, said):

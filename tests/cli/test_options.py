@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from mrflearn.cli.main import app
-from mrflearn.cli.options import TABLE, estimators, option_name
+from mrflearn.cli.options import TABLE, of_estimators
 from support.command import run
 from support.option_table import EXCLUDED, TRAINED, written
 
@@ -49,17 +49,13 @@ def test_help_lists_each_argument_once_with_its_docstring(
     shown = " ".join(run("train", noun, "--help").out.split())
     options = [name for own in COMMANDS[noun].params for name in own.opts + own.secondary_opts]
     assert len(options) == len(set(options))
-    for rows in estimators(noun).values():
-        for name, (kind, _, text) in rows.items():
-            if name == "verbose":
-                continue
-            (own,) = (own for own in COMMANDS[noun].params if own.name == name)
-            flag = kind == "bool" and own.opts[0].startswith("--no-")
-            assert flag or own.opts[0] == option_name(name)
-            assert own.default is None  # the estimator's own default holds
-            first = next(rows[name][2] for rows in estimators(noun).values() if name in rows)
-            assert own.help.startswith(first)
-            assert first in shown or len(first) > 60, text
+    for name, (_, names, text, _) in of_estimators(noun).items():
+        (own,) = (own for own in COMMANDS[noun].params if own.name == name)
+        assert own.opts == names
+        assert own.default is None  # the estimator's own default holds
+        assert own.help == text
+        first = text.partition("  [")[0]
+        assert first in shown or len(first) > 60, text
 
 
 @pytest.mark.parametrize("noun", TRAINED)

@@ -33,7 +33,7 @@ def test_fields_are_learned_and_saved(samples: Path, tmp_path: Path, words: str)
     assert answer["converged"]
     model = mrflearn.load(tmp_path / "m")
     assert np.isfinite(model.couplings_).all()
-    assert len(model.edges_) == answer["edges"] == 7
+    assert len(model.edges_) == answer["couplings"] == 7
 
 
 def test_spins_come_back_as_spins(samples: Path, tmp_path: Path) -> None:

@@ -16,28 +16,12 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import mrflearn
-from mrflearn.cli.options import TABLE
+from mrflearn.cli.options import COMMANDS, TABLE, Row
 
 # The estimators that each noun trains, by the words that the command line tells them apart with.
 TRAINED: dict[str, dict[str, type]] = {
-    "crf": {
-        "chain": mrflearn.CRF,
-        "factorial": mrflearn.FactorialCRF,
-        "skip": mrflearn.SkipChainCRF,
-    },
-    "graph": {"graph": mrflearn.GraphCRF},
-    "field": {
-        "samples": mrflearn.MarkovField,
-        "alignments": mrflearn.PottsField,
-        "--graph learn": mrflearn.FieldStructure,
-    },
-    "lm": {"lm": mrflearn.LanguageModel},
-    "vectors": {"vectors": mrflearn.WordVectors},
-    "ngram": {"ngram": mrflearn.NgramLanguageModel},
-    "hmm": {"hmm": mrflearn.HMMTagger},
-    "tagger": {"tagger": mrflearn.JointTagger},
-    "pcfg": {"pcfg": mrflearn.PCFG},
-    "composite": {"composite": mrflearn.CompositeLanguageModel},
+    noun: {kind: getattr(mrflearn, name) for kind, name in entry["estimators"].items()}
+    for noun, entry in COMMANDS["train"].items()
 }
 EXCLUDED = {
     "calibration_max_trials": "without effect",
@@ -49,18 +33,42 @@ EXCLUDED = {
     "model_filename": "it is --output",
     "trainer_cls": "it is refused",
     "tags": "files to learn from have tags",
+    "verbose": "it is the opposite of --quiet",
     "warm_start": "a command has no earlier fit",
     "word": "the words come with the file",
 }
 PLAIN = {int: "int", float: "float", str: "str", bool: "bool", Any: "str"}
 
 
-def table() -> dict[str, dict[str, dict[str, tuple[str, Any, str]]]]:
-    """{noun: {kind: {argument: (type, default, help)}}}."""
-    return {
-        noun: {kind: dict(options(estimator)) for kind, estimator in kinds.items()}
-        for noun, kinds in TRAINED.items()
-    }
+def table() -> dict[str, dict[str, Row]]:
+    """{noun: {argument: (heading, names, help, {kind: (form, default)})}}."""
+    return {noun: dict(rows(noun)) for noun in TRAINED}
+
+
+def rows(noun: str) -> Iterator[tuple[str, Row]]:
+    """The options of a noun; the first estimator that has one says what it does."""
+    kinds = {kind: dict(options(estimator)) for kind, estimator in TRAINED[noun].items()}
+    settings = COMMANDS["train"][noun].get("settings", {})
+    for name in dict.fromkeys(name for own in kinds.values() for name in own):
+        forms = {kind: own[name][:2] for kind, own in kinds.items() if name in own}
+        form, default, text = next(own[name] for own in kinds.values() if name in own)
+        text += brackets(kinds, {kind: settings.get(name, own) for kind, (_, own) in forms.items()})
+        option = name.replace("_", "-")
+        names = ["--no-" + option if form == "bool" and default else "--" + option]
+        groups: dict[str, list[str]] = COMMANDS["headings"]
+        heading = next((own for own, listed in groups.items() if name in listed), "Model")
+        yield name, (heading, COMMANDS["names"].get(name, names), text, forms)
+
+
+def brackets(kinds: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """Which estimators have an option where the usual one has it not, and its default."""
+    first, *others = defaults.values()
+    notes = [] if next(iter(kinds)) in defaults else ["only " + ", ".join(defaults)]
+    if any(own != first for own in others):
+        notes += ["default: " + ", ".join(f"{own} ({kind})" for kind, own in defaults.items())]
+    elif first is not None and not isinstance(first, bool):
+        notes += [f"default: {first}"]
+    return f"  [{'; '.join(notes)}]" if notes else ""
 
 
 def options(estimator: type) -> Iterator[tuple[str, tuple[str, Any, str]]]:
@@ -120,15 +128,12 @@ def documented(estimator: type) -> dict[str, tuple[str, str]]:
 def written() -> str:
     """The table as it stands in its file, one line an option."""
     parts = []
-    for noun, kinds in table().items():
-        rows = []
-        for kind, own in kinds.items():
-            lines = ",\n".join(
-                f"    {json.dumps(name)}: {json.dumps(row, ensure_ascii=False)}"
-                for name, row in own.items()
-            )
-            rows.append(f'  "{kind}": {{\n{lines}\n  }}')
-        parts.append(f'"{noun}": {{\n' + ",\n".join(rows) + "\n}")
+    for noun, own in table().items():
+        lines = ",\n".join(
+            f"  {json.dumps(name)}: {json.dumps(row, ensure_ascii=False)}"
+            for name, row in own.items()
+        )
+        parts.append(f'"{noun}": {{\n{lines}\n}}')
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 

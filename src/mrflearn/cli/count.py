@@ -23,19 +23,15 @@ def count(
     **given: Any,
 ) -> None:
     """Count the pairs of words of a text once, to learn from the counts as often as you like."""
-    rows, asked = (
-        options.estimators("lm")["lm"],
-        {name: given.pop(name) for name in options.COUNTED},
-    )
-    usual = {name: rows[name][1] for name in options.COUNTED}
-    more = usual | {k: options.as_argument(rows[k], v) for k, v in asked.items() if v is not None}
-    more["size"] = more.pop("vocabulary_size")
+    names = {"context": "context", "min_count": "min_count", "vocabulary_size": "size"}
+    asked = {own: given.pop(name) for name, own in names.items()}
+    sizes = {own: value for own, value in asked.items() if value not in (None, "none")}
     if like is not None:
         reason = "the words and context are those of --like; leave it out."
-        options.refuse_idle(ctx, dict.fromkeys(options.COUNTED, reason))
-        more = {"like": load_moments(like)}
+        options.refuse_idle(ctx, dict.fromkeys(names, reason))
+        sizes["like"] = load_moments(like)
     with options.place_to_run(**given) as place:
-        moments = count_text_shards(options.shard_paths(text, given["engine"]), place, **more)
+        moments = count_text_shards(options.shard_paths(text, given["engine"]), place, **sizes)
     save_moments(moments, output)
     facts = {
         "moments": str(output),

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 TABLE = Path(__file__).with_name("options.json")
-Row = tuple[str, Any, str]  # type, default and help of an argument
-ALL_CORES = ("crf", "graph")  # where --jobs is -1 unless given: threads of a command disturb nobody
+# Heading, names and help of an option, and its form and default in each estimator that has it.
+Row = tuple[str, list[str], str, dict[str, tuple[str, Any]]]
 FORMS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
 WORDS = {"int": "whole number", "ints": "whole numbers", "float": "number", "floats": "numbers"}
 SEVERAL = {"ints": "M,N,...", "floats": "X,Y,...", "strs": "A,B,..."}
@@ -118,10 +118,10 @@ KINDS: dict[str, tuple[Any, Callable[..., Any] | None]] = {
 }
 
 
-def _choice(name: str, words: Sequence[str]) -> Any:
-    """A type whose values are these words; lower versions of Typer read no `Literal`."""
+def _choice(name: str, words: str) -> Any:
+    """A type whose values are the words of a|b|c; lower versions of Typer read no `Literal`."""
     enumeration: Any = StrEnum
-    return enumeration(name, {word: word for word in words})
+    return enumeration(name, {word: word for word in words.split("|")})
 
 
 def _parameter(name: str, row: Sequence[Any], *, is_argument: bool = False) -> Parameter:
@@ -130,11 +130,11 @@ def _parameter(name: str, row: Sequence[Any], *, is_argument: bool = False) -> P
     usual = more[0] if more else ""
     needed = written.endswith("!") or (is_argument and not more)
     kind, _, bounds = written.rstrip("!]").partition("[")
-    form, check = KINDS.get(kind) or (_choice(name, kind.split("|")), None)
+    form, check = KINDS.get(kind) or (_choice(name, kind), None)
     default = False if form is bool else None if usual == "" else form(usual)
     info: Any = typer.Argument(help=text, callback=check)
     if not is_argument:
-        names = more[1].split() if len(more) > 1 else _names(name)
+        names = more[1].split() if len(more) > 1 else ["--" + name.replace("_", "-")]
         limits = zip(("min", "max"), bounds.split(","), strict=False)
         shown: dict[str, Any] = {end: form(limit) for end, limit in limits if limit}
         shown["is_eager"] = kind.startswith("eager")
@@ -236,25 +236,28 @@ def check_place(engine: str, master: str | None, n_jobs: int | None) -> None:
         raise typer.BadParameter("--jobs: on Spark the cluster has its own cores.")
 
 
-@contextmanager
-def place_to_run(engine: str, master: str | None, n_jobs: int | None) -> Iterator[Executor]:
+def place_to_run(
+    engine: str, master: str | None, n_jobs: int | None
+) -> AbstractContextManager[Executor]:
     """An executor until the block ends."""
     check_place(engine, master, n_jobs)
     if master is not None:
         from mrflearn.execution.spark import Spark
 
-        with Spark(master) as cluster:
-            yield cluster
-        return
+        return Spark(master)
     from mrflearn.execution.executor import executor_for
 
-    with executor_for(n_jobs or 1) as place:
-        yield place
+    return executor_for(n_jobs)
 
 
 def shard_paths(paths: Sequence[Path], engine: str) -> list[Path]:
     """The paths as workers can read them: those of a cluster run in folders of their own."""
     return [path.absolute() if engine == "spark" else path for path in paths]
+
+
+def listed(words: str | None) -> list[str] | None:
+    """The words between commas; None where there are none."""
+    return words.split(",") if words else None
 
 
 def holds_moments(path: Path) -> bool:
@@ -271,25 +274,15 @@ def refuse_idle(context: typer.Context, reasons: Mapping[str, str]) -> None:
 
 
 @cache
-def estimators(noun: str) -> dict[str, dict[str, Row]]:
-    """The arguments of each estimator that a noun trains; the usual one comes first."""
-    table: dict[str, dict[str, dict[str, Row]]] = json.loads(TABLE.read_text(encoding="utf-8"))
+def of_estimators(noun: str) -> dict[str, Row]:
+    """The options of all estimators that a noun trains, by Python's names."""
+    table: dict[str, dict[str, Row]] = json.loads(TABLE.read_text(encoding="utf-8"))
     return table[noun]
 
 
-def option_name(name: str) -> str:
-    """What the command line calls an argument of an estimator."""
-    return _names(name)[0]
-
-
-def _names(name: str) -> list[str]:
-    listed: list[str] = COMMANDS["names"].get(name, ["--" + name.replace("_", "-")])
-    return listed
-
-
-def is_choice(forms: Sequence[str]) -> bool:
-    """Whether the forms of an argument are words to choose from, and no types."""
-    return not any(form.removesuffix("s") in FORMS for form in forms)
+def is_choice(form: str) -> bool:
+    """Whether the form of an argument lists words to choose from, and no types."""
+    return not any(own.removesuffix("s") in FORMS for own in form.split("|"))
 
 
 def generated(noun: str, only: Iterable[str] = ()) -> list[Parameter]:
@@ -297,50 +290,28 @@ def generated(noun: str, only: Iterable[str] = ()) -> list[Parameter]:
 
     An option is None where it is not given: the estimator's own default holds then.
     """
-    kinds = estimators(noun)
-    parts = []
-    for name in only or dict.fromkeys(name for rows in kinds.values() for name in rows):
-        rows = {kind: own[name] for kind, own in kinds.items() if name in own}
-        kind, default, text = next(iter(rows.values()))
-        cores = name == "n_jobs" and noun in ALL_CORES
-        defaults = {own: -1 if cores else row[1] for own, row in rows.items()}
-        text, names, forms = text + _brackets(kinds, defaults), _names(name), kind.split("|")
-        groups: dict[str, list[str]] = COMMANDS["headings"]
-        group = next((own for own, listed in groups.items() if name in listed), "Model")
-        shown: dict[str, Any] = {"show_default": False, "rich_help_panel": group}
-        form: Any = bool
-        if kind == "bool":
-            names = names if name in COMMANDS["names"] or not default else ["--no-" + names[0][2:]]
-        elif is_choice(forms):
-            form = _choice(name, forms)
-        else:
-            form, metavar = str, "|".join(SEVERAL.get(own, own) for own in forms)
-            shown |= {"parser": _parser(names[0], forms), "metavar": f"<{metavar}>"}
-        if name != "verbose":  # the opposite of --quiet
-            info: Any = Annotated[form | None, typer.Option(*names, help=text, **shown)]
-            parts.append(Parameter(name, Parameter.KEYWORD_ONLY, annotation=info, default=None))
+    parts, table = [], of_estimators(noun)
+    for name in only or table:
+        heading, names, text, kinds = table[name]
+        forms = next(iter(kinds.values()))[0]
+        shown: dict[str, Any] = {"show_default": False, "rich_help_panel": heading}
+        form: Any = _choice(name, forms) if is_choice(forms) else bool
+        if form is bool and forms != "bool":
+            metavar = "|".join(SEVERAL.get(own, own) for own in forms.split("|"))
+            form, parser = str, _parser(names[0], forms.split("|"))
+            shown |= {"parser": parser, "metavar": f"<{metavar}>"}
+        info: Any = Annotated[form | None, typer.Option(*names, help=text, **shown)]
+        parts.append(Parameter(name, Parameter.KEYWORD_ONLY, annotation=info, default=None))
     return parts
 
 
-def as_argument(row: Row, value: Any) -> Any:
+def as_argument(form: str, default: Any, value: Any) -> Any:
     """The value of an option as the estimator takes it: flags, numbers among choices, none."""
-    kind, default, _ = row
-    if kind == "bool":
+    if form == "bool":
         return not default
     if value == "none":
         return None
-    return int(value) if isinstance(default, int) and is_choice(kind.split("|")) else value
-
-
-def _brackets(kinds: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """Which estimators have an option where the usual one has it not, and its default."""
-    first, *others = defaults.values()
-    notes = [] if next(iter(kinds)) in defaults else ["only " + ", ".join(defaults)]
-    if any(own != first for own in others):
-        notes += ["default: " + ", ".join(f"{own} ({kind})" for kind, own in defaults.items())]
-    elif first is not None and not isinstance(first, bool):
-        notes += [f"default: {first}"]
-    return f"  [{'; '.join(notes)}]" if notes else ""
+    return int(value) if isinstance(default, int) and is_choice(form) else value
 
 
 def _parser(name: str, forms: Sequence[str]) -> Callable[[str], Any]:

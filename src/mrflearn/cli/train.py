@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from importlib import import_module
 from inspect import signature
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+import mrflearn
 from mrflearn.cli import options
 from mrflearn.cli.output import remark, show, write_page, write_picture
 from mrflearn.describe import describe
@@ -31,13 +33,12 @@ def train(ctx: typer.Context, output: Path, **given: Any) -> None:
         raise typer.BadParameter("--resume needs --checkpoint: the file to continue from.")
     if "engine" in given:
         options.check_place(*(given[name] for name in options.PLACE))
-    noun = str(ctx.command.name)
-    entry = options.COMMANDS["train"][noun]
-    rows = {*entry["arguments"], *entry.get("options", ()), *entry.get("use", ())}
-    data = {name: given.pop(name) for name in rows}
-    learn = getattr(import_module(f"mrflearn.cli.{entry['module']}"), noun)
-    job = Job(noun, ctx, given)
-    _report(job, learn(job, **data), output)
+    job = Job(ctx, given)
+    files = [given.pop(name) for name in job.entry["arguments"]]
+    rows = (*job.entry.get("options", ()), *job.entry.get("use", ()))
+    module, _, name = job.entry["learn"].partition(":")
+    learn = getattr(import_module(f"mrflearn.cli.{module}"), name)
+    _report(job, learn(job, *files, **{name: given.pop(name) for name in rows}), output)
 
 
 class Job:
@@ -48,41 +49,38 @@ class Job:
     is reported beside what the description of the model says and how training went.
     """
 
-    def __init__(self, noun: str, ctx: typer.Context, given: dict[str, Any]) -> None:
-        self.noun, self.ctx, self.given = noun, ctx, given
+    def __init__(self, ctx: typer.Context, given: dict[str, Any]) -> None:
+        self.ctx, self.given = ctx, given
+        self.entry = options.COMMANDS["train"][ctx.command.name]
         self.facts: dict[str, Any] = {}
         self.seconds = 0.0
 
-    def settings(self, kind: str = "", why: str = "") -> dict[str, Any]:
-        """The arguments of that estimator that were given.
+    def make(self, kind: str = "", *, beside: str = "") -> Any:
+        """An estimator of the noun with the options that were given; the usual one by default.
 
-        Options that it does not have are refused where the reason `why` is given.
+        Options that neither it nor the one made `beside` it has are refused.
         """
-        kinds = options.estimators(self.noun)
-        own = kinds[kind or self.noun]
-        values: dict[str, Any] = {"n_jobs": -1} if self.noun in options.ALL_CORES else {}
-        values |= {"verbose": not self.given["quiet"]} if "verbose" in own else {}
-        for name in dict.fromkeys(name for rows in kinds.values() for name in rows):
+        kind = kind or next(iter(self.entry["estimators"]))
+        values = dict(self.entry.get("settings", {}))
+        for name, (_, names, _, kinds) in options.of_estimators(str(self.ctx.command.name)).items():
             value = self.given.get(name)
             if value is None:
                 continue
-            if name in own:
-                values[name] = options.as_argument(own[name], value)
-            elif why:
-                raise typer.BadParameter(f"{options.option_name(name)}: {why}")
-            if (
-                why
-                and options.is_choice(forms := own[name][0].split("|"))
-                and str(value) not in forms
-            ):
-                raise typer.BadParameter(f"{options.option_name(name)} {value} {why}")
-        return values
-
-    def only(self, kind: str) -> list[str]:
-        """The arguments that no other estimator of the noun has."""
-        others = [rows for name, rows in options.estimators(self.noun).items() if name != kind]
-        own = options.estimators(self.noun)[kind]
-        return [name for name in own if not any(name in rows for rows in others)]
+            if kind not in kinds and beside not in kinds:
+                own = f"has no effect with {kind}; it goes with {', '.join(kinds)}."
+                raise typer.BadParameter(f"{names[0]}: {own}")
+            if kind in kinds:
+                form, default = kinds[kind]
+                if options.is_choice(form) and str(value) not in form.split("|"):
+                    raise typer.BadParameter(f"{names[0]} {value} has no effect with {kind}.")
+                values[name] = options.as_argument(form, default, value)
+        model = getattr(mrflearn, self.entry["estimators"][kind])(**values)
+        if hasattr(model, "verbose"):
+            model.verbose = not self.given["quiet"]
+        for name, (setting, *fitting) in self.entry.get("goes_with", {}).items():
+            if str(getattr(model, setting, fitting[0])).partition(":")[0] not in fitting:
+                self.refuse(f"goes with --{setting} {' or '.join(fitting)}.", name)
+        return model
 
     def refuse(self, reason: str, *names: str) -> None:
         """An error where one of these options was given."""
@@ -90,15 +88,17 @@ class Job:
 
     def fit(self, model: Any, *data: Any, **more: Any) -> Any:
         """The model, fitted with the checkpoint and on the cluster that were named; it is timed."""
+        more |= {name: self.given.get(name) for name in ("checkpoint", "resume")}
         takes = signature(model.fit).parameters
-        more |= {name: self.given[name] for name in ("checkpoint", "resume") if name in takes}
+        more = {name: value for name, value in more.items() if name in takes}
         began = time.perf_counter()
-        if "executor" in takes and self.given["engine"] == "spark":
-            with self.place() as place:
-                model.fit(*data, executor=place, **more)
-        else:
+        with ExitStack() as until:
+            if "executor" in takes and self.given["engine"] == "spark":
+                more["executor"] = until.enter_context(self.place())
             model.fit(*data, **more)
         self.seconds = time.perf_counter() - began
+        for name in self.entry.get("facts", ()):
+            self.facts[name.split(".")[-1].rstrip("_")] = attrgetter(name)(model)
         return model
 
     def place(self) -> AbstractContextManager[Executor]:
@@ -108,22 +108,20 @@ class Job:
 
 def _report(job: Job, model: Any, output: Path) -> None:
     """Saves the model, draws and prints what was asked for, and ends as the training ended."""
-    given, description = job.given, describe(model)
+    given, description, outcome = job.given, describe(model), getattr(model, "outcome_", None)
     model.save(output, overwrite=given["overwrite"] or given.get("resume", False))
-    outcome = getattr(model, "outcome_", None)
     facts: dict[str, Any] = {"model": str(output), **description.facts(), **job.facts}
     if hasattr(model, "estimator"):
         facts["estimator"] = model.estimator
-        if (choice := getattr(model, "choice_", None)) is not None:
-            facts["estimator"] = choice.estimator
-            if not given["quiet"]:
-                remark(f"--estimator auto: {choice.estimator}, since {choice.reason}")
+    if (choice := getattr(model, "choice_", None)) is not None:
+        facts["estimator"] = choice.estimator
+        if not given["quiet"]:
+            remark(f"--estimator auto: {choice.estimator}, since {choice.reason}")
     if outcome is not None:
         job.seconds, facts["objective"] = outcome.seconds, Nats(outcome.value)
         facts |= {name: getattr(outcome, name) for name in OUTCOME}
     if given.get("plot") is not None:
-        drawn = description.training()
-        if drawn:
+        if drawn := description.training():
             write_picture(drawn[0].figure(), given["plot"])
         else:
             remark("no picture: training took no steps to draw a curve of.")

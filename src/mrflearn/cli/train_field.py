@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import typer
 
-import mrflearn
-from mrflearn.cli.options import shard_paths
+from mrflearn.cli.options import listed, shard_paths
 from mrflearn.cli.output import remark
 from mrflearn.cli.train import Job
 from mrflearn.errors import DataError, MrflearnError, TrainingError
@@ -18,6 +16,7 @@ from mrflearn.io.files import write_text
 from mrflearn.io.samples import SampleTable, read_samples
 
 MOSTLY = 0.5  # of the sequences
+LEARN = "--graph learn"
 
 
 def field(
@@ -28,49 +27,55 @@ def field(
     drop_inserts: bool,
     missing: bool,
 ) -> Any:
-    """Learn a Markov random field with free parameters on every variable and edge."""
+    """A field with free parameters on every variable and edge."""
+    if len(samples) > 1 or job.given["engine"] == "spark":
+        return _of_shards(job, samples, columns, missing)
+    job.refuse("one file shows by itself whether values are missing", "missing")
     graph, estimator = job.given["graph"] or "complete", job.given["estimator"] or "auto"
-    engine = job.given["engine"]
-    sharded = len(samples) > 1 or engine == "spark"
-    alignment = not sharded and holds_alignment(samples[0])
+    alignment = holds_alignment(samples[0])
     family = alignment and graph == "complete" and estimator in ("auto", "pl")
-    _refuse_idle(job, estimator, graph, sharded=sharded, alignment=alignment, family=family)
-    settings = job.settings("alignments" if family else "samples")
-    if sharded:
-        for path in samples:
-            if holds_alignment(path):
-                problem = "an alignment is learned from as one file, on this machine."
-                raise DataError(problem, path=path)
-        model: Any = mrflearn.MarkovField(**settings)
-        with job.place() as place:
-            paths = shard_paths(samples, engine)
-            model.fit_shards(paths, place, columns=_picked(columns), missing=missing)
-        job.facts |= {"samples": None}
-    else:
-        rows = read_rows(samples[0], columns, molecule, drop_inserts)
-        job.facts |= {"samples": len(rows)}
-        if rows.molecule is not None:
-            settings = {"states": len(ALPHABETS[molecule])} | settings
-        if family:
-            model = job.fit(mrflearn.PottsField(**settings), rows)
-            job.facts["estimator"] = "pl"
-            remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
-        else:
-            model = _on_graph(job, rows, graph, settings)
-    job.facts["edges"] = len(model.edges_)
+    if alignment:
+        job.given["states"] = job.given["states"] or len(ALPHABETS[molecule])
+    if family:
+        job.refuse("the regularisation of an alignment's field is --l2-couplings", "l1", "l2")
+        job.given |= {"graph": None, "estimator": None}  # PottsField has no others
+    elif estimator not in ("auto", "lap", "consensus"):
+        job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
+    kind = "alignments" if family else "samples"
+    model = job.make(kind, beside=LEARN if graph == "learn" else "")
+    rows = read_rows(samples[0], columns, molecule, drop_inserts)
+    job.facts["samples"] = len(rows)
+    if graph == "learn":
+        return _on_found_edges(job, model, rows)
+    job.fit(model, rows)
+    if family:
+        job.facts["estimator"] = "pl"
+        remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
     return model
 
 
-def _on_graph(job: Job, rows: SampleTable, graph: str, settings: dict[str, Any]) -> Any:
-    """The field on a graph that is named, or on the one that the rows themselves suggest."""
-    if graph != "learn":
-        return job.fit(mrflearn.MarkovField(**settings | {"graph": graph}), rows)
-    states = {name: value for name, value in settings.items() if name == "states"}
-    found = mrflearn.FieldStructure(**states | job.settings("--graph learn")).fit(rows)
+def _of_shards(job: Job, paths: list[Path], columns: str | None, missing: bool) -> Any:
+    """The field of several files, which are counted where they are read."""
+    job.refuse("several files are counted again, and not saved.", "checkpoint")
+    job.refuse("only for alignments", "molecule", "drop_inserts")
+    if job.given["graph"] == "learn":
+        job.refuse("edges are found in one file on this machine; name the graph.", "graph")
+    for path in filter(holds_alignment, paths):
+        raise DataError("an alignment is learned from as one file, on this machine.", path=path)
+    model = job.make("samples")
+    with job.place() as place:
+        shards = shard_paths(paths, job.given["engine"])
+        model.fit_shards(shards, place, columns=_picked(columns), missing=missing)
+    job.facts["samples"] = None
+    return model
+
+
+def _on_found_edges(job: Job, model: Any, rows: SampleTable) -> Any:
+    """The field on the graph that the rows themselves suggest."""
+    found = job.make(LEARN, beside="samples").fit(rows)
     remark(f"{len(found.edges_)} edges found among {found.n_features_in_} variables")
-    model = mrflearn.MarkovField(**settings | {"graph": found.graph_})
     try:
-        return job.fit(model, rows)
+        return job.fit(model.set_params(graph=found.graph_), rows)
     except MrflearnError as error:
         output: Path = job.ctx.params["output"]
         kept = output.with_name(output.name + ".edges")  # for --graph edges:FILE
@@ -79,28 +84,6 @@ def _on_graph(job: Job, rows: SampleTable, graph: str, settings: dict[str, Any])
         raise TrainingError(
             f"{error} The edges that were found are kept: --graph edges:{kept}."
         ) from error
-
-
-def _refuse_idle(
-    job: Job, estimator: str, graph: str, *, sharded: bool, alignment: bool, family: bool
-) -> None:
-    """An error where an option was given that would have no effect, with the reason."""
-    local = not sharded and estimator not in ("auto", "lap", "consensus")
-    reasons: tuple[tuple[bool, str, Iterable[str]], ...] = (
-        (estimator != "lap", "only lap has auxiliary fields; say --estimator lap", ["auxiliary"]),
-        (family, "the regularisation of an alignment's field is --l2-couplings", ["l1", "l2"]),
-        (not family, "only for an alignment on the complete graph by pl", job.only("alignments")),
-        (not alignment, "only for alignments", ["molecule", "drop_inserts"]),
-        (sharded, "several files are counted again, and not saved.", ["checkpoint"]),
-        (not sharded, "one file shows by itself whether values are missing", ["missing"]),
-        (local, "the work on one file is shared by lap and consensus only", ["n_jobs"]),
-        (graph != "learn", "only where edges are found: --graph learn", job.only("--graph learn")),
-    )
-    for idle, reason, names in reasons:
-        if idle:
-            job.refuse(reason, *names)
-    if sharded and graph == "learn":
-        job.refuse("edges are found in one file on this machine; name the graph.", "graph")
 
 
 def read_rows(
@@ -127,6 +110,5 @@ def read_rows(
 
 def _picked(columns: str | None) -> list[str | int] | None:
     """The columns that a text names; None for all of them."""
-    if columns is None:
-        return None
-    return [int(word) if word.isdigit() else word for word in columns.split(",")]
+    names = listed(columns) or []
+    return [int(word) if word.isdigit() else word for word in names] or None
