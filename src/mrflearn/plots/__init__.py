@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.plots.curves import Curve, Panel, draw_curves, draw_panels
+    from mrflearn.plots.curves import bound_curve, draw_curves, em_curve
     from mrflearn.plots.fields import (
         draw_graph,
         draw_heat_map,
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     )
     from mrflearn.plots.labels import draw_confusion, draw_reliability
     from mrflearn.plots.page import Page
-    from mrflearn.plots.text import bound_curve, em_curve, perplexity_bars, topic_bars, vector_map
+    from mrflearn.plots.text import vector_map
 
 __all__ = [
-    "Curve",
     "Page",
-    "Panel",
     "bound_curve",
     "draw_confusion",
     "draw_curves",
@@ -30,12 +28,9 @@ __all__ = [
     "draw_heat_map",
     "draw_lattices",
     "draw_moments",
-    "draw_panels",
     "draw_recovery",
     "draw_reliability",
     "em_curve",
-    "perplexity_bars",
-    "topic_bars",
     "vector_map",
 ]
 
