@@ -41,13 +41,9 @@ def _shifts(words: Sequence[str], points: NDArray[np.float32]) -> list[float]:
     found = []
     for word, (x, y) in zip(words, points.tolist(), strict=True):
         right = x + 0.6 * LETTER * len(word)
-
-        def is_free(shift: float, left: float = x, end: float = right, at: float = y) -> bool:
-            return not any(
-                left < b and a < end and abs(at + shift - height) < LETTER for a, b, height in taken
-            )
-
-        shift = next((s for s in SHIFTS if is_free(s)), SHIFTS[0])
+        beside = [height for a, b, height in taken if x < b and a < right]
+        free = (s for s in SHIFTS if all(abs(y + s - height) >= LETTER for height in beside))
+        shift = next(free, SHIFTS[0])
         taken.append((x, right, y + shift))
         found.append(shift)
     return found
