@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from results import Rows
 
-from mrflearn.plots.figure import save
-from mrflearn.plots.text import em_curve, perplexity_bars, topic_bars
+from mrflearn.plots import em_curve
+from mrflearn.plots.figure import COLOURS, panels, save
 from mrflearn.training.outcome import Row
 
 
@@ -44,3 +45,30 @@ def _draw(name: str, rows: list[dict[str, Any]], floor: float | None, output: Pa
         save(em_curve(history), output / f"{stem}-em.png")
         words = [[(word, p) for word, p in topic] for topic in row["topic_words"]]
         save(topic_bars(words, row["shares"]), output / f"{stem}-topics.png")
+
+
+def topic_bars(topics: Sequence[Sequence[tuple[str, float]]], shares: Sequence[float]) -> Any:
+    """A figure with a panel for each topic: its characteristic words and their probabilities."""
+    figure, axes = panels(len(topics), width=2.4, height=3.6)
+    for number, (axis, words) in enumerate(zip(axes, topics, strict=True)):
+        _bars(axis, words, COLOURS[number % len(COLOURS)])
+        axis.set_title(f"topic {number}: {shares[number]:.2f}")
+        axis.tick_params(labelsize=7)
+    return figure
+
+
+def perplexity_bars(figures: Sequence[tuple[str, float]], floor: float | None = None) -> Any:
+    """A figure of the perplexity of several models, with the least possible one as a line."""
+    figure, (axis,) = panels(1, width=6.0)
+    axis.bar_label(_bars(axis, figures, COLOURS[0]), fmt=" %.1f", fontsize=8)
+    if floor is not None:
+        axis.axvline(floor, color=COLOURS[1], linestyle="--", label="true entropy")
+        axis.legend(frameon=False)
+    axis.set_xlabel("perplexity per token")
+    return figure
+
+
+def _bars(axis: Any, values: Sequence[tuple[str, float]], colour: str) -> Any:
+    """A bar for each name, the first on top."""
+    names, lengths = zip(*reversed(values), strict=True)
+    return axis.barh(names, lengths, color=colour)

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from panels import Curve, Panel, draw_panels
 from points import Point
 from results import Rows
 from systems import JOINT, name
 from tasks import TASKS
 
-from mrflearn.plots.curves import Curve, Panel, draw_panels
 from mrflearn.plots.figure import save
 
 PEERS = json.loads((Path(__file__).parent / "peers.json").read_text())

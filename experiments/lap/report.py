@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from panels import Curve, Panel, draw_panels
 
 from mrflearn.evaluation.recovery import recovery
-from mrflearn.plots.curves import Curve, Panel, draw_panels
 from mrflearn.plots.figure import save
 
 Row = dict[str, Any]

@@ -88,7 +88,8 @@ def measured(tasks: list[str], data: Path, processes: int, iterations: int | Non
 
 def write_guide() -> None:
     """The table, and the picture of scores against processor seconds."""
-    from mrflearn.plots.curves import Curve, Panel, draw_panels
+    from panels import Curve, Panel, draw_panels
+
     from mrflearn.plots.figure import save
 
     found = Rows(FOLDER / "rows.jsonl").latest()

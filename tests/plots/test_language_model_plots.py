@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mrflearn.plots.text import bound_curve, vector_map
+from mrflearn.plots import bound_curve, vector_map
 from mrflearn.training.outcome import Row
 
 

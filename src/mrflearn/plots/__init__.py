@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.plots.curves import Curve as Curve
-    from mrflearn.plots.curves import Panel as Panel
+    from mrflearn.plots.curves import bound_curve as bound_curve
     from mrflearn.plots.curves import draw_curves as draw_curves
-    from mrflearn.plots.curves import draw_panels as draw_panels
+    from mrflearn.plots.curves import em_curve as em_curve
     from mrflearn.plots.fields import draw_graph as draw_graph
     from mrflearn.plots.fields import draw_heat_map as draw_heat_map
     from mrflearn.plots.fields import draw_lattices as draw_lattices
@@ -17,10 +16,6 @@ if TYPE_CHECKING:
     from mrflearn.plots.labels import draw_confusion as draw_confusion
     from mrflearn.plots.labels import draw_reliability as draw_reliability
     from mrflearn.plots.page import Page as Page
-    from mrflearn.plots.text import bound_curve as bound_curve
-    from mrflearn.plots.text import em_curve as em_curve
-    from mrflearn.plots.text import perplexity_bars as perplexity_bars
-    from mrflearn.plots.text import topic_bars as topic_bars
     from mrflearn.plots.text import vector_map as vector_map
 
 __getattr__, __dir__ = lazy(__name__)

@@ -1,69 +1,17 @@
-"""Curves: one panel with levels to compare them to, or several panels with error bars."""
+"""Curves with levels to compare them to, and how training went."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mrflearn.plots.figure import COLOURS, INK, panels
 
-MARKERS = "os^Dv*"
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Heights above places, each with the half-length of its error bar (none: no bars)."""
-
-    places: Sequence[float]
-    heights: Sequence[float]
-    spreads: Sequence[float] | None = None
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The curves of one panel by name, and what the axes show."""
-
-    title: str
-    across: str
-    up: str
-    curves: Mapping[str, Curve]
-
-
-def draw_panels(parts: Sequence[Panel], *, log_heights: bool = True) -> Any:
-    """One panel each; a name has the same colour in all of them."""
-    figure, axes = panels(len(parts), width=4.2, height=3.6)
-    names = list(dict.fromkeys(name for part in parts for name in part.curves))
-    for axis, part in zip(axes, parts, strict=True):
-        for name, curve in part.curves.items():
-            look = names.index(name)
-            style = {
-                "color": COLOURS[look % len(COLOURS)],
-                "marker": MARKERS[look % len(MARKERS)],
-                "linestyle": "-" if look < len(COLOURS) else "--",
-            }
-            size = {"markersize": 4, "linewidth": 1.2, "capsize": 2}
-            axis.errorbar(curve.places, curve.heights, curve.spreads, label=name, **style, **size)
-        axis.set(title=part.title, xlabel=part.across, ylabel=part.up, xscale="log")
-        if log_heights:
-            axis.set_yscale("log")
-        for line in (axis.xaxis, *((axis.yaxis,) if log_heights else ())):
-            _name_few_ticks(line)
-        axis.legend(frameon=False, fontsize=8)
-    return figure
-
-
-def _name_few_ticks(line: Any) -> None:
-    """Names 2 and 5 between powers of ten on a short axis, and nothing between on a long one."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    low, high = line.get_view_interval()
-    if high < 30 * low:
-        line.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
-        line.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    else:
-        line.set_minor_formatter(NullFormatter())
+if TYPE_CHECKING:
+    from mrflearn.training.outcome import Row
 
 
 def draw_curves(
@@ -72,7 +20,6 @@ def draw_curves(
     across: str,
     upward: str,
     levels: Mapping[str, float] | None = None,
-    logarithmic: bool = False,
     marker: str = "",
 ) -> Any:
     """One panel with a line for each curve (its x and y), and a dashed one for each level."""
@@ -82,7 +29,30 @@ def draw_curves(
     for (name, level), style in zip((levels or {}).items(), cycle(("--", ":", "-.")), strict=False):
         axis.axhline(level, color=INK, lw=1.0, ls=style, label=name)
     axis.set(xlabel=across, ylabel=upward)
-    if logarithmic:
-        axis.set_xscale("log")
     axis.legend(frameon=False)
     return figure
+
+
+def bound_curve(history: Sequence[Row]) -> Any:
+    """A figure of the bounds per position against evaluations: training and validation."""
+    seen = [row for row in history if row.validation is not None]
+    curves: dict[str, tuple[list[Any], list[Any]]] = {
+        "training": ([row.evaluations for row in history], [-row.value for row in history])
+    }
+    if seen:
+        curves["validation"] = [row.evaluations for row in seen], [row.validation for row in seen]
+    return draw_curves(curves, across="evaluations", upward="bound, nats per position")
+
+
+def em_curve(history: Sequence[Row]) -> Any:
+    """A figure of the log-likelihood of the training text against steps of EM.
+
+    A new line begins where weights of levels were estimated again: between lines it may fall.
+    """
+    rounds = np.cumsum([row.iteration == 0 for row in history])
+    curves: dict[str, tuple[list[Any], list[Any]]] = {}
+    for step, (row, number) in enumerate(zip(history, rounds, strict=True)):
+        places, values = curves.setdefault(f"round {number}", ([], []))
+        places.append(step)
+        values.append(-row.value)
+    return draw_curves(curves, across="steps of EM", upward="log-likelihood, nats", marker="o")

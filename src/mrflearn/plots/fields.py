@@ -54,17 +54,13 @@ def draw_graph(
 
     figure, (axis,) = panels(1, width=5.4, height=5.2)
     angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
-    places = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    if columns:
-        row, column = np.divmod(np.arange(len(names)), columns)
-        places = np.stack([column, -row], axis=1)
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    places = _lattice(len(names), columns) if columns else circle
     size = np.abs(strengths)
     colours, low, high = _colours(strengths, signed)
     order = np.argsort(size, kind="stable")  # the strongest are drawn last, on top
-    lines = LineCollection(
-        list(places[edges[order]]), lw=0.3 + 4 * size[order] / high, cmap=colours
-    )
-    lines.set(array=strengths[order], clim=(low, high))
+    look: dict[str, Any] = {"array": strengths[order], "cmap": colours, "clim": (low, high)}
+    lines = LineCollection(list(places[edges[order]]), lw=0.3 + 4 * size[order] / high, **look)
     axis.add_collection(lines)
     axis.scatter(*places.T, s=60, color="white", edgecolors=INK, zorder=2)
     shown = range(len(names)) if len(names) <= MOST_NAMES else np.unique(edges).tolist()
@@ -84,6 +80,12 @@ def draw_graph(
     return figure
 
 
+def _lattice(variables: int, columns: int) -> NDArray[np.int64]:
+    """The places of variables that lie row by row on a lattice."""
+    row, column = np.divmod(np.arange(variables), columns)
+    return np.stack([column, -row], axis=1)
+
+
 def _colours(strengths: Array, signed: bool) -> tuple[str, float, float]:
     """The colour map and its ends: two-sided around zero, or from zero upwards."""
     limit = (float(np.abs(strengths).max()) if strengths.size else 0.0) or 1.0
@@ -99,9 +101,8 @@ def draw_lattices(
     figure, axes = panels(len(fields), width=3.3, height=3.6)
     limit = max(np.abs(np.concatenate([np.concatenate(pair) for pair in fields.values()])).max(), 1)
     look: dict[str, Any] = {"cmap": "RdBu_r", "clim": (-limit, limit)}
-    variables = len(next(iter(fields.values()))[0])
-    places = np.stack([np.arange(variables) % columns, -(np.arange(variables) // columns)], axis=1)
     for axis, (title, (own, couplings)) in zip(axes, fields.items(), strict=True):
+        places = _lattice(len(own), columns)
         axis.add_collection(LineCollection(list(places[edges]), array=couplings, lw=6, **look))
         dots = axis.scatter(*places.T, c=own, s=220, edgecolors=INK, linewidths=0.8, zorder=2)
         dots.set(**look)

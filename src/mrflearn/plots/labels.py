@@ -21,7 +21,9 @@ def draw_confusion(table: Confusion, *, most: int = 30) -> Any:
 
     With more than `most` labels only those with the most mistakes are drawn, and the title says so.
     """
-    chosen = _chosen(table, most)
+    wrong = table.counts - np.diag(np.diag(table.counts))
+    mistakes = wrong.sum(axis=0) + wrong.sum(axis=1)
+    chosen = np.sort(np.argsort(-mistakes, kind="stable")[:most])
     counts = table.counts[np.ix_(chosen, chosen)]
     shares = counts / np.maximum(table.counts[chosen].sum(axis=1, keepdims=True), 1)
     names = [table.labels[i] for i in chosen]
@@ -32,21 +34,11 @@ def draw_confusion(table: Confusion, *, most: int = 30) -> Any:
     axis.set_xticks(range(len(names)), names, rotation=90)
     axis.set_yticks(range(len(names)), names)
     for i, j in zip(*np.nonzero(counts), strict=True):
-        dark = shares[i, j] > 0.4
-        text = f"{counts[i, j]}"
-        axis.text(j, i, text, ha="center", va="center", fontsize=5, color="w" if dark else "k")
+        colour = "w" if shares[i, j] > 0.4 else "k"
+        axis.text(j, i, counts[i, j], ha="center", va="center", fontsize=5, color=colour)
     cut = "" if len(chosen) == len(table.labels) else f" ({len(chosen)} of {len(table.labels)})"
     axis.set(xlabel="predicted", ylabel="true", title=f"tokens by label{cut}")
     return figure
-
-
-def _chosen(table: Confusion, most: int) -> list[int]:
-    """The labels drawn, in their order."""
-    if len(table.labels) <= most:
-        return list(range(len(table.labels)))
-    wrong = table.counts - np.diag(np.diag(table.counts))
-    mistakes = wrong.sum(axis=0) + wrong.sum(axis=1)
-    return sorted(np.argsort(-mistakes, kind="stable")[:most].tolist())
 
 
 def draw_reliability(tables: Mapping[str, Reliability]) -> Any:
@@ -55,22 +47,17 @@ def draw_reliability(tables: Mapping[str, Reliability]) -> Any:
     The gap between a bar and the diagonal is what the calibration error averages.
     """
     figure, axes = panels(len(tables), width=3.8, height=3.9)
+    look = {"align": "edge", "edgecolor": "white", "linewidth": 0.6}
     for axis, (title, table) in zip(axes, tables.items(), strict=True):
-        _draw_bins(axis, table)
+        full = table.counts > 0
+        left, width = table.edges[:-1][full], np.diff(table.edges)[full]
+        share = table.counts[full] / max(table.counts.sum(), 1)
+        axis.bar(left, table.accuracy[full], width, color=COLOURS[0], label="right", **look)
+        axis.bar(left, share, width / 3, color=COLOURS[1], label="of all answers", **look)
+        axis.plot([0, 1], [0, 1], color=INK, lw=1, ls="--")
+        axis.plot(table.confidence[full], table.accuracy[full], "o", ms=4, color=INK)
+        axis.legend(frameon=False, loc="upper left", fontsize=8)
         error = f"calibration error {100 * table.expected_error:.2f} %"
         axis.set(title=f"{title}\n{error}", xlabel="confidence", xlim=(0, 1), ylim=(0, 1))
     axes[0].set_ylabel("share that is right")
     return figure
-
-
-def _draw_bins(axis: Any, table: Reliability) -> None:
-    full = table.counts > 0
-    left, width = table.edges[:-1][full], np.diff(table.edges)[full]
-    look = {"align": "edge", "edgecolor": "white", "linewidth": 0.6}
-    axis.bar(left, table.accuracy[full], width, color=COLOURS[0], label="right", **look)
-    share = table.counts / max(table.counts.sum(), 1)
-    third = width / 3
-    axis.bar(left, share[full], third, color=COLOURS[1], label="of all answers", **look)
-    axis.plot([0, 1], [0, 1], color=INK, lw=1, ls="--")
-    axis.plot(table.confidence[full], table.accuracy[full], "o", ms=4, color=INK)
-    axis.legend(frameon=False, loc="upper left", fontsize=8)
