@@ -131,7 +131,7 @@ def test_bytes_are_enough_and_many_states_are_fine() -> None:
 def test_settings_are_checked_before_anything_is_done() -> None:
     rows = np.zeros((3, 4), dtype=int)
     for settings, says in (
-        ({"auxiliary": "sparse"}, "'exact', 'dense', 'pairwise'"),
+        ({"auxiliary": "sparse"}, "not one of exact, dense, pairwise"),
         ({"l2": -1.0}, "must be >= 0"),
         ({"estimator": "pw", "l1": 1.0}, "takes no l1"),
     ):

@@ -44,19 +44,8 @@ from mrflearn.objectives.pseudolikelihood import (
     dense_pseudolikelihood,
     is_dense,
 )
+from mrflearn.training import lap
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.lap import (
-    LocalPlan,
-    Mapper,
-    ProblemBlock,
-    SolveBlock,
-    fit_locally,
-    lap_refuses,
-    pieces,
-    pseudo_moments,
-    weighted_mean,
-    with_precision,
-)
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
 from mrflearn.training.newton import LocalNewton, LocalSolution
@@ -87,7 +76,7 @@ class FieldTraining:
 
     settings: MarkovField
     estimator: FieldCriterion
-    mapper: Mapper = map
+    mapper: lap.Mapper = map
     checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
 
@@ -113,21 +102,24 @@ class FieldTraining:
     def __call__(self, graph: FactorGraph, samples: Samples) -> Fitted:
         """The field learned from samples of all its variables."""
         if samples.missing and self.estimator not in ("lap", "pl"):
-            other = "pl" if lap_refuses(graph, missing=True) else "lap"
+            other = "pl" if lap.lap_refuses(graph, missing=True) else "lap"
             raise DataError(
-                f"some values are missing, which estimator '{self.estimator}' cannot learn from; "
-                f"'{other}' can. Use it, or leave these rows out."
+                f"some values are missing, which estimator '{self.estimator}' cannot learn from. "
+                f"Use the estimator '{other}', or leave these rows out."
             )
         if samples.missing and self.settings.l1 and self.estimator == "lap":
             raise DataError("with missing values 'lap' has no l1 penalty; use l2, or 'pl'.")
         self.check_memory(parameter_count(graph), graph.device)
         if self.estimator == "pl":
             return self._pseudolikelihood(graph, samples)
-        if self.estimator in ("lap", "consensus"):
-            local = self.estimator == "lap"
-            plan = self.lap_plan(graph, samples.missing) if local else LocalPlan.of(blankets(graph))
-            task = SolveBlock(plan.shapes, self.newton, samples, samples.missing, weigh=not local)
-            return fit_locally(graph, plan, task, self.mapper, self.checkpoint, self.resume)
+        if self.estimator == "lap":
+            plan = self.lap_plan(graph, samples.missing)
+            task = lap.SolveBlock(plan.shapes, self.newton, samples, samples.missing)
+            return lap.fit_locally(graph, plan, task, self.mapper, self.checkpoint, self.resume)
+        if self.estimator == "consensus":
+            plan = lap.LocalPlan.of(blankets(graph))
+            task = lap.SolveBlock(plan.shapes, self.newton, samples, weigh=True)
+            return lap.fit_locally(graph, plan, task, self.mapper)
         cliques = lone_cliques(graph)
         scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
         return self.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
@@ -164,9 +156,9 @@ class FieldTraining:
         """
         self.check_memory(parameter_count(graph), graph.device)
         if self.estimator == "pw":
-            return pieces(graph, counts, self.newton)
+            return lap.pieces(graph, counts, self.newton)
         if self.estimator == "pmm":
-            return pseudo_moments(graph, counts)
+            return lap.pseudo_moments(graph, counts)
         if self.estimator not in ("ml", "bp"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of "
@@ -221,15 +213,15 @@ class FieldTraining:
     ) -> Fitted:
         """Counts of a block are added up and solved where they are: only parameters come home."""
         plan = self.lap_plan(graph, count.missing)
-        task = SolveBlock(plan.shapes, self.newton, missing=count.missing)
+        task = lap.SolveBlock(plan.shapes, self.newton, missing=count.missing)
 
-        def solved(_: object, items: Iterable[ProblemBlock]) -> Iterable[LocalSolution]:
+        def solved(_: object, items: Iterable[lap.ProblemBlock]) -> Iterable[LocalSolution]:
             blocks = list(items)
             scopes = [(block.scope, plan.shapes[block.shape].sizes) for block in blocks]
             finish = partial(_solve_counted, task, blocks)
             return executor.map_totals(replace(count, scopes=scopes), paths, finish)
 
-        return fit_locally(graph, plan, task, solved, self.checkpoint, self.resume)
+        return lap.fit_locally(graph, plan, task, solved, self.checkpoint, self.resume)
 
     def check_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:
         """Raises `OutOfMemoryError` where training so many parameters, and `more`, has no room."""
@@ -250,11 +242,10 @@ class FieldTraining:
         own = self.settings
         return LocalNewton(own.l2, own.l1, own.tolerance, own.max_iterations)
 
-    def lap_plan(self, graph: FactorGraph, missing: bool) -> LocalPlan:
+    def lap_plan(self, graph: FactorGraph, missing: bool) -> lap.LocalPlan:
         """The local problems of every clique, each of which learns its own parameters."""
-        return LocalPlan.of(
-            neighbourhoods(graph, self.settings.auxiliary), own=True, missing=missing
-        )
+        near = neighbourhoods(graph, self.settings.auxiliary)
+        return lap.LocalPlan.of(near, own=True, missing=missing)
 
     def _scales(self, graph: FactorGraph) -> bool:
         """Whether the search is in coordinates in which the curvature is about one."""
@@ -290,7 +281,7 @@ class FieldTraining:
 
 
 def _solve_counted(
-    task: SolveBlock, blocks: Sequence[ProblemBlock], summed: tuple[int, Tensor]
+    task: lap.SolveBlock, blocks: Sequence[lap.ProblemBlock], summed: tuple[int, Tensor]
 ) -> LocalSolution:
     """The solution of the block of a given number, from what all files together have seen."""
     number, counts = summed
@@ -330,7 +321,7 @@ def count_blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelih
     cells = sum(len(own) * prod(size + gap for size in own.shape.sizes) for own in problems)
     if cells > samples.states.numel():
         return None
-    plan, layout = LocalPlan.of(problems), ParameterLayout.of(graph)
+    plan, layout = lap.LocalPlan.of(problems), ParameterLayout.of(graph)
     tables, counted = [LocalTables(shape, graph.device) for shape in plan.shapes], []
     for block in plan.blocks:
         sizes = plan.shapes[block.shape].sizes
@@ -362,10 +353,10 @@ def starting_point(
     newton = LocalNewton(max(settings.l2, 0.1), tolerance=1e-4, max_iterations=limit)
     with torch.inference_mode():
         found = [
-            (own.places, with_precision(own.problems, newton(own.problems), newton.l2))
+            (own.places, lap.with_precision(own.problems, newton(own.problems), newton.l2))
             for own in (() if counted is None else counted.blankets)
         ]
-    start = weighted_mean(layout, found)
+    start = lap.weighted_mean(layout, found)
     curvature = weight / samples.total * feature_covariance(graph, samples)
     if counted is not None:
         # Samples show their covariance once there are many more of them than parameters.

@@ -28,15 +28,9 @@ from mrflearn.estimators.lifted_training import (
 from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
 from mrflearn.estimators.word_vectors import WordSpace
 from mrflearn.features.moments import Moments, moments_of, ring_of
+from mrflearn.inference import transfer
 from mrflearn.inference.annealed import annealed_ring
 from mrflearn.inference.lifted import LogPartitionBound
-from mrflearn.inference.transfer import (
-    exact_sentences,
-    gibbs_sentences,
-    ring_log_partition,
-    sentence_log_partitions,
-    sentence_score,
-)
 from mrflearn.io.corpus import LINE_END_ID, Text, Vocabulary, encode_corpus, hold
 from mrflearn.io.files import PathLike
 from mrflearn.models.lifted import FORMS, NeighbourModel, moved
@@ -243,7 +237,7 @@ class LanguageModel(WordSpace, ScoresText):
         else:
             positions, potentials = moments.positions, self.model_.potentials().double()
             if method == "ring":
-                normaliser = float(ring_log_partition(potentials, positions)) / positions
+                normaliser = float(transfer.ring_log_partition(potentials, positions)) / positions
             else:
                 generator = torch.Generator(device=potentials.unary.device)
                 generator.manual_seed(self.random_state)
@@ -375,15 +369,15 @@ class LanguageModel(WordSpace, ScoresText):
         seed = self.random_state if random_state is None else random_state
         generator = np.random.default_rng(seed)
         drawn = generator.choice(seen, size=n, p=counts / counts.sum())
-        vocabulary, separator = self.vocabulary_, self.vocabulary_.separator
+        separator, lengths = self.vocabulary_.separator, drawn.tolist()
         own = torch.Generator(device=potentials.unary.device)
         own.manual_seed(int(generator.integers(1 << 62)))
         if potentials.states ** (potentials.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
-            sentences = exact_sentences(potentials.double(), separator, drawn.tolist(), own)
+            sentences = transfer.exact_sentences(potentials.double(), separator, lengths, own)
         else:
-            lengths = torch.from_numpy(drawn)
-            sentences = gibbs_sentences(potentials, separator, lengths, sweeps, own)
-        return [vocabulary.decode(ids.tolist()) for ids in sentences]
+            asked = torch.from_numpy(drawn)
+            sentences = transfer.gibbs_sentences(potentials, separator, asked, sweeps, own)
+        return [self.vocabulary_.decode(ids.tolist()) for ids in sentences]
 
     def _learned_parts(self) -> Parts:
         kept = {
@@ -444,10 +438,9 @@ class LanguageModel(WordSpace, ScoresText):
         potentials, separator = self.model_.potentials().double(), self.vocabulary_.separator
         words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
         lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
-        totals = sentence_log_partitions(potentials, separator, max(map(len, lines)))
-        return float(
-            sum(sentence_score(potentials, separator, line) - totals[len(line)] for line in lines)
-        )
+        totals = transfer.sentence_log_partitions(potentials, separator, max(map(len, lines)))
+        scores = (transfer.sentence_score(potentials, separator, line) for line in lines)
+        return float(sum(own - totals[len(line)] for own, line in zip(scores, lines, strict=True)))
 
     @torch.no_grad()
     def _of_gaps(self, ids: NDArray[np.int32]) -> float:

@@ -185,12 +185,7 @@ class Corpus:
         shape = len(self.words), len(self.tags)
         return count_joint(read, shape, self.settings.context, tuple(self.spelling))
 
-    def train(
-        self,
-        moments: JointMoments,
-        start: Mapping[str, Tensor] | None = None,
-        max_iterations: int | None = None,
-    ) -> Learning:
+    def train(self, moments: JointMoments, start: Mapping[str, Tensor] | None = None) -> Learning:
         """The tagger of these counts whose bound is best; `start` are parameters to begin with."""
         settings, places = self.settings, tuple(self.spelling)
         bound: Any = BOUNDS[settings.bound](places)
@@ -210,6 +205,7 @@ class Corpus:
             return LiftedLikelihood(model, features, TagFrequencies.of(moments, like), bound)
 
         objective = objective_in(torch.float32)
+        limit = settings.max_iterations if start is None else ROUND_ITERATIONS
         strength = self.l2 / moments.positions
         weights = dict.fromkeys((NAMES[place] for place in places), strength)
         checkpoint, resume = self.saved.next()
@@ -217,7 +213,7 @@ class Corpus:
             objective,
             lambda: objective_in(torch.float64),
             bound,
-            LBFGS(max_iterations or settings.max_iterations, tolerance=settings.tolerance),
+            LBFGS(limit, tolerance=settings.tolerance),
             penalty=Penalty(l2={TRANSITIONS: MILD * strength, **weights}),
             scaling=tag_scaling(objective.model, moments, self.spelling),
             progress=settings.verbose,
@@ -258,8 +254,7 @@ def learn(
         expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
         start = _carried_over(base.learned, corpus.spelling)
     for _ in range(settings.rounds):
-        most = None if start is None else ROUND_ITERATIONS
-        learning = corpus.train(known + expected * weight, start, most)
+        learning = corpus.train(known + expected * weight, start)
         expected = expected_moments(learning.learned.potentials, open_ones)
         start = learning.outcome.model.parameters()
     return learning
