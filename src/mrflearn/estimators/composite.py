@@ -15,7 +15,6 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.composite_answers import CompositeQuestions
 from mrflearn.estimators.composite_training import CompositeFit, CompositeTraining, rows_of
-from mrflearn.estimators.text_score import unknown_policy
 from mrflearn.execution.executor import Executor, executor_for
 from mrflearn.execution.resources import one_thread
 from mrflearn.features.ngrams import NgramIndex
@@ -232,8 +231,3 @@ class CompositeLanguageModel(CompositeQuestions):
             "grammar": self.grammar if plain else "given in Python",
             "levels": None if self.levels is None else list(self.levels),
         }
-
-    @property
-    def unknown_policy_(self) -> str:
-        """How words outside the vocabulary are scored, in words."""
-        return unknown_policy(self.unknown_seen_)

@@ -13,7 +13,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.composite_training import CompositeFit
-from mrflearn.estimators.text_score import ScoresText, TextScore, best_words
+from mrflearn.estimators.text_score import OpenVocabulary, TextScore, best_words
 from mrflearn.execution.resources import one_thread
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
@@ -35,7 +35,7 @@ from mrflearn.models.topics import Folded, fold_in
 from mrflearn.objectives.expected_counts import sentence_log_likelihoods
 
 
-class CompositeQuestions(Estimator, ScoresText):
+class CompositeQuestions(Estimator, OpenVocabulary):
     """What `CompositeLanguageModel` answers once it is trained."""
 
     random_state: int

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -29,7 +29,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.text_score import refuse_marks
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import choose_device, choose_dtype
 from mrflearn.features.document_stream import DocumentStream
@@ -212,9 +211,7 @@ MOST_JUDGED = 60_000  # tokens enough to fit weights to: further folds are left 
 SOME_BATCHES, SOME_STEPS = 3, 5  # that starts are compared by
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class CompositeFit:
+class CompositeFit(NamedTuple):
     """A trained model, the n-gram model of all documents, and how new documents begin."""
 
     model: CompositeModel
@@ -246,12 +243,10 @@ class CompositeTraining:
         counts = Counter(word for sentences in documents for words in sentences for word in words)
         if not counts:
             raise DataError("the documents hold no words. Is the file empty?")
-        refuse_marks(counts)
-        size, least, seed = settings.vocabulary_size, settings.min_count, settings.random_state
-        self.vocabulary = words = Vocabulary.from_counts(counts, size=size, min_count=least)
+        self.vocabulary = words = settings._chosen_words(counts)
         self.text, self.documents = stream_of(documents, words), len(documents)
         self.grammar = choose_grammar(
-            settings.grammar, words, settings.horizontal, settings.restarts, seed
+            settings.grammar, words, settings.horizontal, settings.restarts, settings.random_state
         )
         dtype, device = choose_dtype(settings.dtype), choose_device(settings.device)
         self.like = torch.zeros(0, dtype=dtype, device=device)
@@ -265,18 +260,16 @@ class CompositeTraining:
         moved = None if wiring is None else wiring.to(device)
         self.shape = CompositeShape(levels, index, moved, settings.topics, bucket_count(order))
         self.folds = folds_of(self.text, fold_numbers(self.text, self.documents), order, words)
-        # What a treebank says of rules; a latent grammar says nothing.
-        start, uses = self.grammar.starts[0], 0.0
-        if wiring is not None and not wiring.dense:
-            uses = TREEBANK_USES
-        logs = (own.to(self.like) for own in (start.rules, start.start))
-        self.prior = RulePrior(*(uses * own.exp() for own in logs))
 
     def fit(self) -> CompositeFit:
         """The trained model, from the best of several starts."""
         seed, order = self.settings.random_state, self.settings.order
         topics = start_topics(self.text, self.shape, self.documents, seed)
         begun = [self.begin(start, topics) for start in self.grammar.starts]
+        # What a treebank says of rules; a latent grammar says nothing.
+        treebank = self.shape.grammar is not None and not self.shape.grammar.dense
+        model, uses = CompositeModel.of(self.shape, begun[0]), TREEBANK_USES if treebank else 0.0
+        self.prior = RulePrior.around(model, uses)
         record, reason = self.run(begun[0] if len(begun) == 1 else min(begun, key=self.promise))
         return CompositeFit(
             CompositeModel.of(self.shape, record),

@@ -65,9 +65,7 @@ def choose_estimator(
     if missing:
         refusal = None if counts_alone else lap_refuses(graph, missing=True)
         if refusal:
-            return Choice(
-                "pl", f"some values are missing, and lap is not for this graph: {refusal}"
-            )
+            return Choice("pl", f"values are missing, and lap is not for this graph: {refusal}")
         return Choice("lap", "some values are missing, and lap learns from such rows")
     if QUICK.refuses(graph) is None:
         return Choice("ml", "the graph is narrow enough for exact likelihood")
@@ -75,10 +73,8 @@ def choose_estimator(
         return Choice("lap", "the graph is too wide to be exact; lap needs counts alone")
     cliques = sum(map(len, graph.groups))
     if cliques >= MANY_CLIQUES and not degree_limit_error(graph):
-        return Choice(
-            "lap",
-            f"the graph is too wide to be exact, and lap is linear in its {cliques:,} cliques",
-        )
+        reason = f"the graph is too wide to be exact; lap is linear in its {cliques:,} cliques"
+        return Choice("lap", reason)
     return Choice("pl", "the graph is too wide to be exact; pseudolikelihood comes close to it")
 
 
@@ -261,9 +257,8 @@ class MarkovField(FieldQuestions):
 
         """
         device = choose_device(self.device)
-        tables = tuple(
-            torch.as_tensor(np.asarray(c, dtype=np.float64), device=device) for c in counts
-        )
+        arrays = (np.asarray(own, dtype=np.float64) for own in counts)
+        tables = tuple(torch.as_tensor(own, device=device) for own in arrays)
         graph = field_graph(self.graph, self.states or 2, None).to(device)
         self.spins_, self.codes_ = False, None
         training = self._training(graph, counts_alone=True)
@@ -295,15 +290,12 @@ class MarkovField(FieldQuestions):
         return self.model_.potentials()
 
     def _learned_parts(self) -> Parts:
-        model = self.model_
-        names = list(getattr(self, "feature_names_in_", [])) or None
-        groups = [group.name for group in model.graph.groups]
-        codes = None if self.codes_ is None else self.codes_.codes
+        model, codes = self.model_, self.codes_
         learned = {
-            "groups": groups,
-            "names": names,
+            "groups": [group.name for group in model.graph.groups],
+            "names": list(getattr(self, "feature_names_in_", [])) or None,
             "spins": self.spins_,
-            "codes": codes,
+            "codes": None if codes is None else codes.codes,
             "molecule": self.molecule_,
             **self._training_parts(),
         }

@@ -112,8 +112,7 @@ def chosen_bound(
         return Chains(rho, recorded=device.type == "cuda"), weights
     if name != "windows":
         raise SettingsError(f"bound {name!r} is not one of 'chains', 'stars', 'windows'.")
-    context = len(moments.offsets) if moments.offsets == ((1,), (2,)) else moments.context
-    reason = Windows.refuses_size(context, moments.states, device)
+    reason = Windows.refuses_size(moments.context, moments.states, device)
     if reason is not None:
         raise SettingsError(reason)
     return Windows(), WINDOW_START
@@ -141,16 +140,6 @@ TOLERANCE = 1e-7  # of the relative norm of the gradient
 FLAT = 3e-5
 HISTORY = 20  # of L-BFGS there: an evaluation costs far more than what is remembered
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
-
-
-def number_type(name: NumberType | None, words: int) -> torch.dtype:
-    """The type of that name; with None, float64 where there are few words.
-
-    Few words, often in the same order, make matrices hard to follow in float32, and cost little.
-    """
-    if name is not None:
-        return choose_dtype(name)
-    return torch.float64 if words <= FEW_WORDS else torch.float32
 
 
 @final
@@ -273,11 +262,13 @@ def _starting_scores(
 ) -> NeighbourModel:
     """Half the spectral scores, or none for free tables."""
     offsets, states = len(moments.offsets), moments.states
-    like = torch.zeros(1, dtype=number_type(settings.dtype, states))
+    # Few words, often in the same order, make matrices hard to follow in float32.
+    double = states <= FEW_WORDS or settings.form == "explicit"
+    usual = "float64" if double else "float32"
+    like = torch.zeros(1, dtype=choose_dtype(settings.dtype or usual))
     if settings.form not in FORMS:
         raise SettingsError(f"form {settings.form!r} is not one of {', '.join(FORMS)}.")
     if settings.form == "explicit":
-        like = like.double() if settings.dtype is None else like
         require_memory(
             like.itemsize * states**2 * (offsets * LBFGS().vectors_held + 1),
             f"training a free score for every pair of {states:,} words at {offsets} offsets",

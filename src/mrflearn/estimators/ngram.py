@@ -12,13 +12,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.text_score import (
-    ScoresText,
-    TextScore,
-    best_words,
-    refuse_marks,
-    unknown_policy,
-)
+from mrflearn.estimators.text_score import OpenVocabulary, TextScore, best_words
 from mrflearn.features.ngrams import count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
@@ -36,7 +30,7 @@ from mrflearn.models.storage import figure, texts
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NgramLanguageModel(Estimator, ScoresText):
+class NgramLanguageModel(Estimator, OpenVocabulary):
     """An n-gram language model with interpolated modified Kneser-Ney smoothing.
 
     `<unk>` in the training text is an ordinary word.  Where it does not occur, a new word has the
@@ -99,11 +93,7 @@ class NgramLanguageModel(Estimator, ScoresText):
         if self.order < 1:
             raise SettingsError(f"order must be >= 1; got {self.order}.")
         text = hold(X)
-        counts = count_corpus(text)
-        refuse_marks(counts)
-        vocabulary = Vocabulary.from_counts(
-            counts, size=self.vocabulary_size, min_count=self.min_count
-        )
+        vocabulary = self._chosen_words(count_corpus(text))
         stream = sentence_stream(encode_corpus(text, vocabulary), vocabulary.separator)
         grams = count_ngrams(stream, self.order, len(vocabulary), vocabulary.separator)
         self.model_ = kneser_ney(grams, vocabulary)
@@ -277,8 +267,3 @@ class NgramLanguageModel(Estimator, ScoresText):
         self.unknown_seen_ = bool(learned["unknown_seen"])
         self.discounts_ = [[figure(own) for own in values] for values in learned["discounts"]]
         self.fallback_orders_ = [int(figure(order)) for order in learned["fallback_orders"]]
-
-    @property
-    def unknown_policy_(self) -> str:
-        """How words outside the vocabulary are scored, in words."""
-        return unknown_policy(self.unknown_seen_)

@@ -248,8 +248,7 @@ def agreeing_columns(identity: float, columns: int) -> int:
     if not 0 < identity <= 1:
         raise DataError(f"an identity of {identity} is no share of columns; 0.8 is usual.")
     # Shares such as 0.8 are not exact in binary: 0.8 * 75 must not be rounded up to 61.
-    at_least = math.ceil(identity * columns - 1e-9 * columns)
-    return at_least + 1
+    return 1 + math.ceil(identity * columns - 1e-9 * columns)
 
 
 def sequence_weights(

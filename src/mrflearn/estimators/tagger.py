@@ -142,8 +142,13 @@ class JointTagger(Estimator):
         self._check_settings()
         saved = Stages(checkpoint, resume)
         held_out = None if validation is None else tuple(map(list, pair_of(validation)))
-        sentences = list(X)
-        sentences, tags = _with_words(sentences, [None] * len(sentences) if y is None else list(y))
+        given = list(X)
+        known: list[Tags] = [None] * len(given) if y is None else list(y)
+        check_tags(given, known)
+        pairs = [pair for pair in zip(given, known, strict=True) if len(pair[0])]
+        if not pairs:
+            raise DataError("there are no words in these sentences. Is the file empty?")
+        sentences, tags = [words for words, _ in pairs], [own for _, own in pairs]
 
         best = -1.0
         with one_thread():
@@ -239,15 +244,9 @@ class JointTagger(Estimator):
             paths, scores = chains.n_best(n)
             chances = (scores - chains.log_partition().unsqueeze(1)).exp().cpu().tolist()
             lists = [chains.split(names[path]) for path in paths.cpu().numpy().T]
-            rows = zip(zip(*lists, strict=True), scores.tolist(), chances, strict=True)
-            found += [
-                [
-                    (tags.tolist(), chance)
-                    for tags, score, chance in zip(own, values, of_own, strict=True)
-                    if score > -math.inf
-                ]
-                for own, values, of_own in rows
-            ]
+            for own in zip(zip(*lists, strict=True), scores.tolist(), chances, strict=True):
+                ranked = zip(*own, strict=True)
+                found.append([(tags.tolist(), p) for tags, score, p in ranked if score > -math.inf])
         return found
 
     def score(self, X: Sentences, y: Iterable[Sequence[str]]) -> float:
@@ -329,14 +328,3 @@ def _best_tags(learned: LearnedTagger, X: Sentences) -> list[list[str]]:
 
 def _several(values: float | Sequence[float]) -> list[float]:
     return [float(values)] if isinstance(values, (int, float)) else [float(v) for v in values]
-
-
-def _with_words(
-    sentences: list[Sequence[str]], tags: list[Tags]
-) -> tuple[list[Sequence[str]], list[Tags]]:
-    """The sentences that have words, with their tags."""
-    check_tags(sentences, tags)
-    pairs = [pair for pair in zip(sentences, tags, strict=True) if len(pair[0])]
-    if not pairs:
-        raise DataError("there are no words in these sentences. Is the file empty?")
-    return [sentence for sentence, _ in pairs], [some for _, some in pairs]

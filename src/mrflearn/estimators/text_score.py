@@ -188,14 +188,29 @@ class ScoresText(ABC):
         return self.text_score(X).perplexity
 
 
-def refuse_marks(counts: Mapping[str, int]) -> None:
-    """An error where a text holds the marks that stand for sentence boundaries."""
-    for mark in (BEGIN, END):
-        if mark in counts:
-            raise DataError(
-                f"the text holds the word {mark} {counts[mark]} times, which here stands for "
-                "a sentence boundary. Take it out: every line is a sentence."
-            )
+class OpenVocabulary(ScoresText):
+    """A language model that scores words outside its vocabulary as `<unk>`."""
+
+    min_count: int
+    vocabulary_size: int | None
+    unknown_seen_: bool  # whether the training text held `<unk>`
+
+    @property
+    def unknown_policy_(self) -> str:
+        """How words outside the vocabulary are scored, in words."""
+        ordinary = "an ordinary word of the training text"
+        share = ordinary if self.unknown_seen_ else "which the training text did not hold"
+        return f"words outside the vocabulary are scored as {UNKNOWN}, {share}"
+
+    def _chosen_words(self, counts: Mapping[str, int]) -> Vocabulary:
+        """The vocabulary; an error where a text holds the marks of sentence boundaries."""
+        for mark in (BEGIN, END):
+            if mark in counts:
+                raise DataError(
+                    f"the text holds the word {mark} {counts[mark]} times, which here stands for "
+                    "a sentence boundary. Take it out: every line is a sentence."
+                )
+        return Vocabulary.from_counts(counts, size=self.vocabulary_size, min_count=self.min_count)
 
 
 def best_words(
@@ -205,13 +220,6 @@ def best_words(
     best = np.argsort(-chances, kind="stable")[:n].tolist()
     ends = {vocabulary.separator: END}
     return [(ends.get(i, vocabulary.words[i]), float(chances[i])) for i in best]
-
-
-def unknown_policy(seen: bool) -> str:
-    """How words outside the vocabulary are scored, in words; `seen`: the text held `<unk>`."""
-    ordinary, new = "an ordinary word of the training text", "which the training text did not hold"
-    share = ordinary if seen else new
-    return f"words outside the vocabulary are scored as {UNKNOWN}, {share}"
 
 
 def _perplexity(mean: float) -> float:

@@ -25,7 +25,7 @@ are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias, final
 
@@ -102,9 +102,7 @@ class TokenBatch:
         return replace(self, given=self.given.to(model.weights), **moved)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Explained:
+class Explained(NamedTuple):
     """What each level makes of each token: `values`, weighed; `scores`, their sum over levels."""
 
     values: tuple[Float[Tensor, "t a h"], ...]  # of the learned levels, before weighing
@@ -330,7 +328,11 @@ def batches(
     short = (text.length <= (np.inf if longest is None else longest)) & (shape.grammar is not None)
     found = []
     for derived in (True, False):
-        for sentences in _chunks(order[short[order] == derived], text.length):
+        mine = order[short[order] == derived]
+        if not len(mine):
+            continue
+        cuts = np.flatnonzero(np.diff(np.cumsum(text.length[mine]) // TOKENS_PER_BATCH)) + 1
+        for sentences in np.split(mine, cuts):
             places, sizes = text.places(sentences, ends=shape.ends), text.length[sentences]
             sizes = sizes + shape.ends
             columns = (
@@ -342,9 +344,3 @@ def batches(
             )
             found.append(TokenBatch(derived, sentences, *map(torch.from_numpy, columns)))
     return found
-
-
-def _chunks(sentences: Counts, length: Counts) -> Iterator[Counts]:
-    total = np.cumsum(length[sentences])
-    if len(sentences):
-        yield from np.split(sentences, np.flatnonzero(np.diff(total // TOKENS_PER_BATCH)) + 1)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
@@ -31,9 +31,7 @@ STRENGTH = 6.0
 _DIGIT = re.compile(r"\d")
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class SuffixTree:
+class SuffixTree(NamedTuple):
     """How many rare words with each ending had each tag."""
 
     number: dict[str, int]
@@ -96,9 +94,7 @@ def shape(word: str) -> str:
 Numbers: TypeAlias = Int[np.ndarray, " n"]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class TagTransitions:
+class TagTransitions(NamedTuple):
     """`log_probability[context[u, v]]` is of the tag after u and v, in nats; the last is the edge.
 
     Trigram contexts that were never seen share the row of their second tag.
@@ -201,9 +197,7 @@ class WordTags:
 # P(word | tag, tag before it): counted pairs of tags mixed with P(word | tag), as in hunpos.
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class WordContext:
+class WordContext(NamedTuple):
     """`score[i]` is log P(word | tags) of the counted `code[i]`; codes rise.
 
     What was never counted has P(word | tag) times `left`.
@@ -248,9 +242,7 @@ def word_context(counts: TagCounts, entries: WordTags) -> WordContext:
 # Sentences as lattices: a node is a tag that a word may have, or a pair of them in a row.
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class TagLattice:
+class TagLattice(NamedTuple):
     """Sentences packed by `steps` as a lattice, and the row and the tag of each of its nodes."""
 
     lattice: Lattice

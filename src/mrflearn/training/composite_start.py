@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -38,9 +37,7 @@ ONE_WORD = 0.05  # the chance that a sentence is a single preterminal
 OTHER_TAGS = 0.1  # times that a word is taken to have been seen with tags in their common shares
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class GrammarStart:
+class GrammarStart(NamedTuple):
     """Logs of rules and of start symbols, and how likely each word has each preterminal."""
 
     rules: Float[Tensor, " r"]
