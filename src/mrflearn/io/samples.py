@@ -281,10 +281,8 @@ def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | N
     words = [cell for cell in said if not _is_number(cell)]
     if not any(isinstance(column, str) for column in columns or ()):
         if words and len(words) < len(said):
-            raise DataError(
-                f"the first line mixes numbers with {words[0][:40]!r}, as neither a header nor "
-                "states do. Pick columns."
-            )
+            problem = f"the first line mixes numbers with {words[0][:40]!r}: neither header nor row"
+            raise DataError(f"{problem}. Pick columns.")
         if not words:
             return None
     names = tuple(cell.strip() for cell in cells)
@@ -338,12 +336,9 @@ def _state(text: str) -> int | None:
 def _digit_states(chunk: Sequence[tuple[int, str]], width: int) -> States:
     for number, line in chunk:
         if len(line) != width or not (line.isascii() and line.isdigit()):
-            wrong = sorted(set(line) - set("0123456789"))[:8]
-            raise DataError(
-                f"{len(line)} characters, no digits among them {wrong}; the first line has {width} "
-                "digits. If cells are set apart, say format='csv' or 'text'.",
-                line=number,
-            )
+            wrong = "".join(sorted(set(line) - set("0123456789")))
+            problem = f"{wrong[:8]!r} is no digit" if wrong else f"{len(line)} characters"
+            raise DataError(f"{problem}, but the first line has {width} digits.", line=number)
     joined = "".join([line for _, line in chunk]).encode()
     return np.frombuffer(joined, np.uint8).reshape(-1, width) - ord("0")
 
