@@ -301,7 +301,8 @@ def _to_tagged(sentences: Iterable[ColumnSentence]) -> Iterator[TaggedSentence]:
         if len(sentence.names) != 2:
             names = ", ".join(sentence.names)
             raise DataError(f"tagged text has two columns; there are {names}. Choose: keep=...")
-        yield TaggedSentence(*sentence.columns)
+        words, tags = sentence.columns
+        yield TaggedSentence(words, tags)
 
 
 def _samples(name: Literal["csv", "npy", "digits", "text"], suffix: str) -> Format:
