@@ -27,7 +27,7 @@ def by_derivation(sentence, mixture):
     total = sentence.log_structure
     for word, symbol in zip(sentence.words, sentence.classes, strict=True):
         known = english().word_classes[symbol]
-        total += math.log(known.mixed(mixture)[known.column["a" if word == "an" else word]])
+        total += math.log(known.joint(mixture).sum(0)[known.column["a" if word == "an" else word]])
     return total
 
 

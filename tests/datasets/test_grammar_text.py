@@ -19,7 +19,9 @@ let N = sg pl
 def test_letters_stand_for_each_value_throughout_a_rule():
     grammar = read_grammar(TEXT)
     assert grammar.start == "S"
-    assert {str(rule): rule.probability for rule in grammar.rules} == {
+    assert {
+        f"{rule.left} -> {' '.join(rule.right)}": rule.probability for rule in grammar.rules
+    } == {
         "S -> NP[sg] VP[sg] .:.": 0.375,
         "S -> NP[pl] VP[pl] .:.": 0.375,
         "S -> UH:N .:.": 0.25,  # the word N, not the letter

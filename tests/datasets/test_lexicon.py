@@ -31,7 +31,7 @@ def test_shares_and_weights():
     # Of two words the first weighs 1/2 and the second 1/3, that is 0.6 and 0.4.
     expected = [[0.25 + 0.75 * 0.4, 0.75 * 0.6, 0.0], [0.25, 0.0, 0.75]]
     assert people.probabilities == pytest.approx(np.array(expected))
-    assert people.mixed([0.5, 0.5]).tolist() == pytest.approx([0.4, 0.225, 0.375])
+    assert people.joint([0.5, 0.5]).sum(0).tolist() == pytest.approx([0.4, 0.225, 0.375])
     assert classes["NN[stuff]"].probabilities.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 

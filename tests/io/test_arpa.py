@@ -44,7 +44,7 @@ def test_what_stands_there_is_read(tmp_path: Path) -> None:
     ("before", "after", "line", "says"),
     [
         ("ngram 1=3", "ngram 2=3", 3, "'ngram 1=COUNT'"),
-        ("ngram 1=3", "ngram 1=4", 10, "4 1-grams are announced, but 3"),
+        ("ngram 1=3", "ngram 1=4", 10, "4 1-grams are announced"),
         ("-1.5 a", "-1.5 a b 0 0", 9, "not 5 fields"),
         ("-1.5 a", "-1.5 <s>", 9, "comes twice"),
         ("-1.5 a", "1.5 a", 9, "above 0"),

@@ -28,7 +28,8 @@ def log_probability(words: Sequence[str], mixture: Mixture) -> float:
 def log_probabilities(sentences: Sequence[Sequence[str]], mixture: Mixture) -> Array:
     """log p(sentence | mixture) of each sentence; those of one length are computed together."""
     weights = checked_mixture(mixture)
-    tables = {symbol: known.mixed(weights) for symbol, known in english().word_classes.items()}
+    classes = english().word_classes
+    tables = {symbol: known.joint(weights).sum(0) for symbol, known in classes.items()}
     return _log_weights(sentences, _inside(count=False), tables)
 
 

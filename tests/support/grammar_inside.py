@@ -34,7 +34,7 @@ class InsideAlgorithm:
     @classmethod
     def of(cls, grammar: Grammar, *, count: bool = False) -> InsideAlgorithm:
         """The algorithm for string probabilities or, with `count`, for numbers of derivations."""
-        number = {symbol: i for i, symbol in enumerate(grammar.terminals + grammar.nonterminals)}
+        number = {symbol: i for i, symbol in enumerate((*grammar.terminals, *grammar.rules_of))}
         unary: list[tuple[int, int, float]] = []
         binary: list[tuple[int, int, float]] = []
         pairs: dict[tuple[int, int], int] = {}

@@ -53,5 +53,9 @@ def enumerate_strings(grammar: Grammar, longest: int) -> dict[tuple[str, ...], t
 
 def spectral_radius(grammar: Grammar) -> float:
     """Below 1 if and only if derivations have a finite mean size."""
-    among_nonterminals = grammar.mean_matrix[:, : len(grammar.nonterminals)]
-    return float(np.abs(np.linalg.eigvals(among_nonterminals)).max())
+    place = {symbol: i for i, symbol in enumerate((*grammar.rules_of, *grammar.terminals))}
+    means = np.zeros((len(place), len(place)))
+    for rule in grammar.rules:
+        for symbol in rule.right:
+            means[place[rule.left], place[symbol]] += rule.probability
+    return float(np.abs(np.linalg.eigvals(means)).max())

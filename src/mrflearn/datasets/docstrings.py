@@ -110,13 +110,11 @@ TOKEN = re.compile(
 )
 WORD = re.compile(r"[A-Za-z]?[a-z]+(?:[-'/][A-Za-z]?[a-z]+)*|[AI]")
 STOPS = frozenset(".!?")
-FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are as at be been but by can for from has have if in into is it its may must no "
-        "not of on or should so such than that the their then there these this to was we when "
-        "where which will with you your",
-    )
+FUNCTION_WORD = re.compile(
+    "an?|and|are|as|at|be|been|but|by|can|for|from|has|have|if|in|into|is|its?|may|must|no|not|of|"
+    "on|or|should|so|such|than|that|the|their|then|there|these|this|to|was|we|when|where|which|"
+    "will|with|you|your",
+    re.IGNORECASE,
 )
 LEAST_TOKENS, MOST_TOKENS = 5, 60
 LEAST_WORDS = 0.75  # the share of plain words among the tokens that are not punctuation
@@ -134,11 +132,10 @@ def plain(text: str) -> str:
     """The text without its marks; what cannot be read aloud becomes `UNREADABLE`."""
     text = ROLE.sub(_role, text)
     text = LITERAL.sub(lambda match: _code(match[1]), text)
-    text = LINK.sub(lambda match: match[1], text)
-    text = ADDRESS.sub(UNREADABLE, text)
+    text = ADDRESS.sub(UNREADABLE, LINK.sub(r"\1", text))
     text = QUOTED.sub(lambda match: _code(match[1]), text)
     text = FOOTNOTE.sub(lambda match: UNREADABLE if match[1] else "", text)
-    text = STRONG.sub(lambda match: match[2], text)
+    text = STRONG.sub(r"\2", text)
     return " ".join(text.translate(_TYPOGRAPHY).split())
 
 
@@ -165,17 +162,16 @@ def is_sentence(tokens: list[str]) -> bool:
         return False
     words = [token for token in tokens if token[-1].isalnum()]
     plain_words = sum(1 for word in words if WORD.fullmatch(word))
-    return plain_words >= LEAST_WORDS * len(words) and any(
-        token.lower() in FUNCTION_WORDS for token in tokens
-    )
+    known = any(map(FUNCTION_WORD.fullmatch, tokens))
+    return known and plain_words >= LEAST_WORDS * len(words)
 
 
-_TYPOGRAPHY = {
-    **dict.fromkeys(map(ord, "\u201c\u201d\u00ab\u00bb"), '"'),
-    **dict.fromkeys(map(ord, "\u2018\u2019"), "'"),
-    **dict.fromkeys(map(ord, "\u2013\u2014"), " -- "),
-    0x00A0: " ",
-}
+_TYPOGRAPHY = str.maketrans(
+    dict.fromkeys("\u201c\u201d\u00ab\u00bb", '"')
+    | dict.fromkeys("\u2018\u2019", "'")
+    | dict.fromkeys("\u2013\u2014", " -- ")
+    | {"\u00a0": " "}
+)
 
 
 def _split(text: str) -> Iterator[str]:
@@ -258,22 +254,18 @@ def _root(package: str) -> Path:
         return Path(sysconfig.get_path("stdlib"))
     found = importlib.util.find_spec(package) if package.isidentifier() else None
     if found is None or not found.submodule_search_locations:
-        raise DataError(
-            f"there is no installed package '{package}' to read docstrings from. "
-            f"Try one of {', '.join(PACKAGES)}."
-        )
+        raise DataError(f"no package '{package}' is installed. Try one of {', '.join(PACKAGES)}.")
     return Path(next(iter(found.submodule_search_locations)))
 
 
 def _sources(root: Path) -> list[Path]:
-    def wanted(path: Path) -> bool:
-        return not any(
-            folder in SKIPPED_FOLDERS
-            or (folder.startswith("_") and folder not in KEPT_PRIVATE_FOLDERS)
-            for folder in path.relative_to(root).parts[:-1]
+    def skipped(folder: str) -> bool:
+        return folder in SKIPPED_FOLDERS or (
+            folder[0] == "_" and folder not in KEPT_PRIVATE_FOLDERS
         )
 
-    return sorted(path for path in root.rglob("*.py") if wanted(path))
+    found = ((path, path.relative_to(root).parts[:-1]) for path in root.rglob("*.py"))
+    return sorted(path for path, folders in found if not any(map(skipped, folders)))
 
 
 def _module_name(package: str, path: Path) -> str:

@@ -78,18 +78,9 @@ class WordClass:
     def column(self) -> dict[str, int]:
         return {word: i for i, word in enumerate(self.words)}
 
-    def mixed(self, mixture: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-        """The words' probabilities with the topic summed out."""
-        row: NDArray[np.float64] = (
-            np.asarray(mixture) @ self.probabilities if self.topical else self.probabilities[0]
-        )
-        return row
-
-    def entropy(self, mixture: Sequence[float], *, topics: bool) -> float:
-        """The entropy of a word in nats, or of its topic and itself."""
-        if topics and self.topical:
-            return float(entr(np.asarray(mixture)[:, None] * self.probabilities).sum())
-        return float(entr(self.mixed(mixture)).sum())
+    def joint(self, mixture: Sequence[float]) -> NDArray[np.float64]:
+        """The probabilities of topics (or of one row for all) and words."""
+        return self.probabilities * (np.asarray(mixture)[:, None] if self.topical else 1.0)
 
 
 def read_lexicon(text: str) -> tuple[tuple[str, ...], dict[str, WordClass]]:
@@ -152,11 +143,9 @@ class English:
     @cached_property
     def mixtures(self) -> tuple[tuple[float, ...], ...]:
         """The mixtures of topics that a document may have, each as likely as the next."""
-        number = len(self.topics)
-        weights = np.zeros((number, number, number))
-        for main, second in permutations(range(number), 2):
-            weights[main, second, [main, second]] = MAIN_TOPIC, 1 - MAIN_TOPIC
-        return tuple(tuple(row) for row in weights.reshape(-1, number).tolist() if any(row))
+        pairs = permutations(np.eye(len(self.topics)), 2)
+        weights = (MAIN_TOPIC * main + (1 - MAIN_TOPIC) * second for main, second in pairs)
+        return tuple(tuple(row.tolist()) for row in weights)
 
     @cached_property
     def derive(self) -> Callable[[Iterator[float]], list[DerivationStep]]:
@@ -228,10 +217,8 @@ class Document:
 def sample_documents(count: int, *, sentences: int = 20, seed: int = 0) -> list[Document]:
     """Documents of this many sentences each; document i depends on the seed and i alone."""
     if count < 0 or sentences < 1 or seed < 0:
-        raise DataError(
-            f"cannot sample {count} documents of {sentences} sentences from seed {seed}: the "
-            "numbers must be at least 0, 1 and 0."
-        )
+        given = f"count={count}, sentences={sentences}, seed={seed}"
+        raise DataError(f"{given}: these must be at least 0, 1 and 0.")
     mixtures = english().mixtures
     documents = []
     for index in range(count):
@@ -347,16 +334,11 @@ def entropy_per_sentence(
 
     Derivations include the topic of every content word, strings do not.
     """
-    source = english()
-    totals = [
-        source.grammar.entropy(
-            {
-                symbol: known.entropy(weights, topics=of == "derivations")
-                for symbol, known in source.word_classes.items()
-            }
-        )
-        for weights in (source.mixtures if mixture is None else [checked_mixture(mixture)])
-    ]
+    source, totals = english(), []
+    for weights in source.mixtures if mixture is None else [checked_mixture(mixture)]:
+        joint = {symbol: known.joint(weights) for symbol, known in source.word_classes.items()}
+        drawn = joint if of == "derivations" else {s: own.sum(axis=0) for s, own in joint.items()}
+        totals.append(source.grammar.entropy({s: entr(own).sum() for s, own in drawn.items()}))
     return Entropy(math.fsum(totals) / len(totals), source.grammar.expected_length)
 
 
@@ -388,8 +370,6 @@ def checked_mixture(mixture: Mixture) -> Mixture:
     topics = english().topics
     weights = np.asarray(mixture, dtype=np.float64)
     if weights.shape != (len(topics),) or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9:
-        raise DataError(
-            f"{list(mixture)} is not a mixture of topics: it takes {len(topics)} weights that are "
-            f"not negative and sum to 1, for {', '.join(topics)}."
-        )
+        wanted = f"{len(topics)} weights >= 0 that sum to 1, for {', '.join(topics)}"
+        raise DataError(f"{list(mixture)} is not a mixture of topics: {wanted}.")
     return mixture

@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import entr
 
 # A probabilistic context-free grammar as a plain record, and what follows from it in closed
 # form.
@@ -33,9 +33,6 @@ class Rule:
     left: str
     right: tuple[str, ...]
     probability: float
-
-    def __str__(self) -> str:
-        return f"{self.left} -> {' '.join(self.right)}"
 
 
 @dataclass(frozen=True)
@@ -54,35 +51,22 @@ class Grammar:
         return {left: tuple(rules) for left, rules in grouped.items()}
 
     @cached_property
-    def nonterminals(self) -> tuple[str, ...]:
-        return tuple(self.rules_of)
-
-    @cached_property
     def terminals(self) -> tuple[str, ...]:
         """The terminals in the order in which the rules mention them."""
         mentioned = dict.fromkeys(symbol for rule in self.rules for symbol in rule.right)
         return tuple(symbol for symbol in mentioned if symbol not in self.rules_of)
 
     @cached_property
-    def mean_matrix(self) -> NDArray[np.float64]:
-        """M[A, B]: the mean number of Bs that one A is rewritten to; terminals are last."""
-        column = {symbol: i for i, symbol in enumerate(self.nonterminals + self.terminals)}
-        means = np.zeros((len(self.nonterminals), len(column)))
-        for rule in self.rules:
-            for symbol in rule.right:
-                means[column[rule.left], column[symbol]] += rule.probability
-        return means
-
-    @cached_property
     def expected_counts(self) -> dict[str, float]:
         """How often each symbol, terminals too, occurs in a derivation on average."""
-        inner = len(self.nonterminals)
-        start = np.zeros(inner)
-        start[self.nonterminals.index(self.start)] = 1
-        # counts = start + counts M
-        counts = np.linalg.solve(np.eye(inner) - self.mean_matrix[:, :inner].T, start)
-        every = np.concatenate((counts, counts @ self.mean_matrix[:, inner:]))
-        return dict(zip(self.nonterminals + self.terminals, every.tolist(), strict=True))
+        place = {symbol: i for i, symbol in enumerate((*self.rules_of, *self.terminals))}
+        start = np.eye(len(place))[place[self.start]]
+        means = np.zeros((len(place), len(place)))  # M
+        for rule in self.rules:
+            for symbol in rule.right:
+                means[place[rule.left], place[symbol]] += rule.probability
+        counts = np.linalg.solve(np.eye(len(place)) - means.T, start)  # counts = start + counts M
+        return dict(zip(place, counts.tolist(), strict=True))
 
     @cached_property
     def expected_length(self) -> float:
@@ -94,17 +78,9 @@ class Grammar:
 
         `terminal_entropy` adds, for each terminal, the entropy of what is drawn there.
         """
-        counts = self.expected_counts
-        choices = (
-            -counts[rule.left] * rule.probability * math.log(rule.probability)
-            for rule in self.rules
-        )
-        drawn = (
-            counts[symbol] * entropy
-            for symbol, entropy in (terminal_entropy or {}).items()
-            if symbol in counts
-        )
-        return math.fsum(choices) + math.fsum(drawn)
+        counts, drawn = self.expected_counts, terminal_entropy or {}
+        chosen = [counts[rule.left] * entr(rule.probability) for rule in self.rules]
+        return math.fsum(chosen) + math.fsum(counts.get(s, 0) * own for s, own in drawn.items())
 
 
 # Grammars written as text, one family of rules a line; `english.pcfg` explains the notation.

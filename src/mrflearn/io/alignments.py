@@ -194,8 +194,8 @@ def _letters(line: str) -> str:
 def _states(molecule: Molecule) -> NDArray[np.uint8]:
     """The state of every byte that may stand in a sequence."""
     states = np.full(256, UNKNOWN, dtype=np.uint8)
-    for state, letter in enumerate(ALPHABETS[molecule]):
-        states[[ord(letter), ord(letter.lower())]] = state
+    letters = np.frombuffer(ALPHABETS[molecule].encode(), dtype=np.uint8)
+    states[letters] = states[letters | 0x20] = np.arange(len(letters))  # upper and lower case
     states[ord(".")] = 0
     if molecule != "protein":  # the same base, written for the other acid
         base = ALPHABETS[molecule].index("U" if molecule == "rna" else "T")

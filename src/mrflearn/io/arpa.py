@@ -7,10 +7,11 @@ section); `\end\`.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat, takewhile
 from typing import BinaryIO, TypeAlias
 
 import numpy as np
@@ -47,10 +48,8 @@ def read_arpa(path: PathLike) -> Arpa:
     with open_binary(path) as stream:
         lines = _Lines(stream)
         counts = _read_counts(lines)
-        first, words = _read_section(lines, 1, counts[0], None)
-        sections = [first]
-        for order, count in enumerate(counts[1:], start=2):
-            sections.append(_read_section(lines, order, count, words)[0])
+        words: dict[bytes, int] = {}
+        sections = [_read_section(lines, n, m, words) for n, m in enumerate(counts, start=1)]
         lines.expect(rb"\end" + b"\\")
     return Arpa(tuple(word.decode() for word in words), tuple(sections))
 
@@ -80,73 +79,58 @@ def _lines_of(section: ArpaSection, words: NDArray[np.object_], *, last: bool) -
 
 
 class _Lines:
-    """The lines of a file, stripped, with their numbers; one can be handed back."""
+    """The lines of a file, stripped, one at a time; `number` is that of the last."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._lines = binary_lines(stream)
-        self._back: bytes | None = None
         self.number = 0
 
-    def next(self) -> bytes | None:
-        """The next line, None at the end of the file."""
-        line, self._back = self._back, None
-        if line is None:
-            self.number, line = next(self._lines, (self.number, None))
-        return None if line is None else line.strip()
+    def __iter__(self) -> Iterator[bytes]:
+        for self.number, line in self._lines:  # noqa: B020
+            yield line.strip()
 
-    def section(self) -> list[bytes]:
-        """The lines up to a blank one, or one that begins with a backslash."""
-        taken = []
-        for number, line in self._lines:
-            self.number = number
-            if line.startswith(b"\\") or not line.strip():
-                self._back = line
-                break
-            taken.append(line)
+    def take(self, count: int) -> list[bytes]:
+        """The next lines as they are: as many, or all that are left."""
+        taken = [line for _, line in islice(self._lines, count)]
+        self.number += len(taken)
         return taken
 
     def expect(self, wanted: bytes) -> None:
         """Takes blank lines and then this one."""
-        line = self.next()
-        while line == b"":
-            line = self.next()
+        line = next(filter(None, self), None)
         if line != wanted:
             seen = "the file ends" if line is None else f"stands {line[:40]!r}"
-            raise self.error(f"{wanted.decode()} should come here, but {seen}. Is it cut short?")
-
-    def error(self, problem: str, line: int | None = None) -> DataError:
-        return DataError(problem, line=self.number if line is None else line)
+            problem = f"{wanted.decode()} should come here, but {seen}. Is a count wrong?"
+            raise DataError(problem, line=self.number)
 
 
 def _read_counts(lines: _Lines) -> list[int]:
-    line = lines.next()
-    while line is not None and line.removeprefix(b"\xef\xbb\xbf") != b"\\data\\":
-        line = lines.next()
-    if line is None:
+    if not any(line.removeprefix(codecs.BOM_UTF8) == b"\\data\\" for line in lines):
         raise DataError("no line reads \\data\\. Is this an ARPA file? (KenLM's binary is not.)")
     counts: list[int] = []
-    while line := lines.next():
+    for line in takewhile(bool, lines):
         found = COUNT.fullmatch(line)
         if found is None or int(found[1]) != len(counts) + 1 or len(counts) == MOST_ORDERS:
             wanted = f"'ngram {len(counts) + 1}=COUNT' or a blank line"
-            raise lines.error(f"{wanted} should come here, not {line[:40]!r}.")
+            problem = f"{wanted} should come here, not {line[:40]!r}."
+            raise DataError(problem, line=lines.number)
         counts.append(int(found[2]))
     if not counts:
-        raise lines.error("no order is announced after \\data\\.")
+        raise DataError("no order is announced after \\data\\.", line=lines.number)
     return counts
 
 
-def _read_section(
-    lines: _Lines, order: int, count: int, words: dict[bytes, int] | None
-) -> tuple[ArpaSection, dict[bytes, int]]:
+def _read_section(lines: _Lines, order: int, count: int, known: dict[bytes, int]) -> ArpaSection:
+    """The section of an order; that of the first numbers the words, `known` after it."""
     lines.expect(f"\\{order}-grams:".encode())
     start = lines.number + 1
-    raw = lines.section()
-    if len(raw) != count:
-        seen = f"{count} {order}-grams are announced, but {len(raw)} stand here"
-        raise lines.error(f"{seen}. Is the file cut short?")
-    table = _columns(lines, raw, order, start)
-    known = _number_words(lines, table[1], start) if words is None else words
+    raw = lines.take(count)
+    if len(raw) < count:
+        problem = f"{count} {order}-grams are announced, but {len(raw)} lines follow"
+        raise DataError(f"{problem}. Is the file cut short?", line=lines.number)
+    table = _columns(raw, order, start)
+    if order == 1:
+        known.update(_number_words(table[1], start))
     grams = np.empty((count, order), np.int64)
     for k in range(order):
         grams[:, k] = np.fromiter(map(known.get, table[k + 1], repeat(-1)), np.int64, count=count)
@@ -154,22 +138,23 @@ def _read_section(
     if len(missing):
         at, k = missing[0].tolist()
         word = table[k + 1][at].decode("utf-8", "replace")
-        raise lines.error(f"the word {word!r} is not among the 1-grams.", start + at)
-    probability = _figures(lines, table[0], start)
+        raise DataError(f"the word {word!r} is not among the 1-grams.", line=start + at)
+    probability = _figures(table[0], start)
     if (probability > 0).any():
         at = start + int((probability > 0).argmax())
-        raise lines.error("a logarithm of a probability cannot be above 0.", at)
-    return ArpaSection(grams, probability, _figures(lines, table[order + 1], start)), known
+        raise DataError("a logarithm of a probability cannot be above 0.", line=at)
+    return ArpaSection(grams, probability, _figures(table[order + 1], start))
 
 
-def _columns(lines: _Lines, raw: list[bytes], order: int, start: int) -> list[list[bytes]]:
+def _columns(raw: list[bytes], order: int, start: int) -> list[list[bytes]]:
     """The cells of a section's lines, column by column; a missing back-off is 0."""
     cells = np.fromiter((len(line.split()) for line in raw), np.int64, count=len(raw))
     wrong = np.flatnonzero((cells != order + 1) & (cells != order + 2))
     if len(wrong):
-        wanted = f"a logarithm, {order} words and perhaps a back-off"
         at = int(wrong[0])
-        raise lines.error(f"{wanted} should stand here, not {cells[at]} fields.", start + at)
+        wanted = f"a logarithm, {order} words and perhaps a back-off, not {cells[at]} fields"
+        problem = f"{len(raw)} {order}-grams are announced, each of {wanted}. Is it cut short?"
+        raise DataError(problem, line=start + at)
     for at in np.flatnonzero(cells == order + 1).tolist():
         raw[at] += b" 0"
     # One long list rather than one a line: millions of small lists would keep the garbage
@@ -178,19 +163,19 @@ def _columns(lines: _Lines, raw: list[bytes], order: int, start: int) -> list[li
     return [flat[k :: order + 2] for k in range(order + 2)]
 
 
-def _number_words(lines: _Lines, words: Sequence[bytes], start: int) -> dict[bytes, int]:
+def _number_words(words: Sequence[bytes], start: int) -> dict[bytes, int]:
     numbers: dict[bytes, int] = {}
     for at, word in enumerate(words):
         try:
             text = word.decode()
         except UnicodeDecodeError as error:
-            raise lines.error("the word is not UTF-8 text.", start + at) from error
+            raise DataError("the word is not UTF-8 text.", line=start + at) from error
         if numbers.setdefault(word, at) != at:
-            raise lines.error(f"the word {text!r} comes twice.", start + at)
+            raise DataError(f"the word {text!r} comes twice.", line=start + at)
     return numbers
 
 
-def _figures(lines: _Lines, cells: Sequence[bytes], start: int) -> Figures:
+def _figures(cells: Sequence[bytes], start: int) -> Figures:
     try:
         if b"_" in b"".join(cells):  # Python would read 1_000 as a number
             raise ValueError
@@ -201,5 +186,5 @@ def _figures(lines: _Lines, cells: Sequence[bytes], start: int) -> Figures:
         figures = values.astype(np.float32)
     if not np.isfinite(figures).all():
         at = int((~np.isfinite(figures)).argmax())
-        raise lines.error(f"{cells[at][:40]!r} is not a number, or not finite.", start + at)
+        raise DataError(f"{cells[at][:40]!r} is not a number, or not finite.", line=start + at)
     return figures

@@ -261,15 +261,16 @@ def _document(line: str) -> tuple[str, str]:
 class Format:
     """How a format is read and written, and the endings of its files.
 
-    `to_columns` and `from_columns` lead from and to the common record of sentences.
+    `to_columns` and `from_columns` lead from and to the common record of sentences; formats of
+    another `record` share it.
     """
 
     read: Callable[[PathLike], Any]
     write: Callable[[PathLike, Any], None]
     suffixes: tuple[str, ...]
-    family: str
     to_columns: Callable[[Any], Iterator[ColumnSentence]] | None = None
     from_columns: Callable[[Iterable[ColumnSentence]], Any] | None = None
+    record: str = "sentence"
 
 
 def _of_conllu(sentences: Iterable[ConlluSentence]) -> Iterator[ColumnSentence]:
@@ -300,43 +301,38 @@ def _to_tagged(sentences: Iterable[ColumnSentence]) -> Iterator[TaggedSentence]:
         if len(sentence.names) != 2:
             names = ", ".join(sentence.names)
             raise DataError(f"tagged text has two columns; there are {names}. Choose: keep=...")
-        yield TaggedSentence(*sentence.columns)
+        words, tags = sentence.columns
+        yield TaggedSentence(words, tags)
 
 
-def _samples(name: Literal["csv", "npy", "digits"], suffix: str) -> Format:
+def _samples(name: Literal["csv", "npy", "digits", "text"], suffix: str) -> Format:
     read, write = partial(read_samples, format=name), partial(write_samples, format=name)
-    return Format(read, write, (suffix,), "samples")
+    return Format(read, write, (suffix,), record="samples")
 
 
 ALIGNED = tuple(ending for ending in ENDINGS if ending not in (".a2m", ".a3m"))
+read_family = partial(read_alignment, drop_inserts=True)
+write_binary_vectors = partial(write_vectors, format="binary")
 FORMATS: dict[str, Format] = {
-    "text": Format(
-        read_sentences, write_sentences, (".txt", ".tokens"), "sentences", None, _to_text
-    ),
-    "columns": Format(
-        read_columns, write_columns, (".conll", ".iob"), "sentences", iter, lambda rows: rows
-    ),
-    "conllu": Format(read_conllu, write_conllu, (".conllu",), "sentences", _of_conllu),
-    "tagged": Format(read_tagged, write_tagged, (".tagged",), "sentences", _of_tagged, _to_tagged),
-    "ptb": Format(read_trees, write_trees, (".mrg", ".ptb"), "sentences", _of_trees),
-    "seminar": Format(read_seminar, write_seminar, (".seminar",), "sentences", _of_seminar),
-    "crfsuite": Format(read_crfsuite, write_crfsuite, (".crfsuite",), "attributes"),
-    "grmm": Format(read_grmm, write_grmm, (".grmm",), "layers"),
+    "text": Format(read_sentences, write_sentences, (".txt", ".tokens"), None, _to_text),
+    "columns": Format(read_columns, write_columns, (".conll", ".iob"), iter, iter),
+    "conllu": Format(read_conllu, write_conllu, (".conllu",), _of_conllu),
+    "tagged": Format(read_tagged, write_tagged, (".tagged",), _of_tagged, _to_tagged),
+    "ptb": Format(read_trees, write_trees, (".mrg", ".ptb"), _of_trees),
+    "seminar": Format(read_seminar, write_seminar, (".seminar",), _of_seminar),
+    "crfsuite": Format(read_crfsuite, write_crfsuite, (".crfsuite",), record="attributes"),
+    "grmm": Format(read_grmm, write_grmm, (".grmm",), record="layers"),
     "csv": _samples("csv", ".csv"),
     "npy": _samples("npy", ".npy"),
-    "samples": Format(read_samples, partial(write_samples, format="text"), (".dat",), "samples"),
+    "samples": replace(_samples("text", ".dat"), read=read_samples),
     "digits": _samples("digits", ".digits"),
-    "fasta": Format(read_alignment, write_alignment, ALIGNED, "alignments"),
-    "a2m": Format(
-        partial(read_alignment, drop_inserts=True), write_alignment, (".a2m", ".a3m"), "alignments"
-    ),
-    "vectors": Format(read_vectors, write_vectors, (".vec",), "vectors"),
-    "binary-vectors": Format(
-        read_vectors, partial(write_vectors, format="binary"), (".bin",), "vectors"
-    ),
-    "graphs": Format(read_graphs, write_graphs, SUFFIXES, "graphs"),
-    "arpa": Format(read_arpa, write_arpa, (".arpa",), "n-grams"),
-    "uai": Format(read_network, write_network, (".uai",), "networks"),
+    "fasta": Format(read_alignment, write_alignment, ALIGNED, record="alignments"),
+    "a2m": Format(read_family, write_alignment, (".a2m", ".a3m"), record="alignments"),
+    "vectors": Format(read_vectors, write_vectors, (".vec",), record="vectors"),
+    "binary-vectors": Format(read_vectors, write_binary_vectors, (".bin",), record="vectors"),
+    "graphs": Format(read_graphs, write_graphs, SUFFIXES, record="graphs"),
+    "arpa": Format(read_arpa, write_arpa, (".arpa",), record="n-grams"),
+    "uai": Format(read_network, write_network, (".uai",), record="networks"),
 }
 
 
@@ -417,7 +413,7 @@ def convert_file(
 
 
 def _same_record(first: Format, second: Format) -> bool:
-    return first is second or first.family == second.family != "sentences"
+    return first is second or first.record == second.record != "sentence"
 
 
 def _shaped(

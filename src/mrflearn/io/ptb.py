@@ -35,8 +35,10 @@ def held_trees(given: Iterable[Tree | str]) -> Iterator[Tree]:
             with located(f"tree {number}"):
                 yield from _trees(enumerate(tree.splitlines(), start=1))
         else:
-            remedy = "give a text in brackets, '(S (NP (DT the)) ...)': str() of NLTK's trees"
-            raise DataError(f"tree {number} is a {type(tree).__name__}; {remedy}.")
+            raise DataError(
+                f"tree {number} is a {type(tree).__name__}; give a text in brackets, "
+                "'(S (NP (DT the)) ...)', such as str() of NLTK's trees."
+            )
 
 
 def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:

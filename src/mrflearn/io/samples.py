@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import sys
 import warnings
 from collections import Counter
@@ -189,16 +190,14 @@ def _choose(columns: Columns | None, header: Sequence[str] | None, width: int) -
     if not columns:
         raise DataError("no columns are picked.")
     names = [name.strip() for name in header or ()]
-    picked = []
+    places: dict[str | int, int] = {i: i for i in range(width)}
+    for place, name in enumerate(names):
+        places.setdefault(name, place)
     for column in columns:
-        if isinstance(column, str) and column in names:
-            picked.append(names.index(column))
-        elif not isinstance(column, str) and 0 <= column < width:
-            picked.append(column)
-        else:
+        if column not in places:
             known = f"; the first line has {', '.join(names[:20])}" if names else ""
             raise DataError(f"there is no column {column!r} among {width} (counted from 0){known}.")
-    return picked
+    return [places[column] for column in columns]
 
 
 class _Signs:
@@ -278,13 +277,11 @@ def _cells(line: str, separator: str | None) -> list[str]:
 def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | None:
     """The cells of the first line as names; None where it is a row of states."""
     said = [cell for cell in cells if cell.strip() not in MISSING_TEXTS]
-    words = [cell for cell in said if not _is_number(cell)]
+    words = [cell for cell in said if math.isnan(to_number(cell))]
     if not any(isinstance(column, str) for column in columns or ()):
         if words and len(words) < len(said):
-            raise DataError(
-                f"the first line mixes numbers with {words[0][:40]!r}, as neither a header nor "
-                "states do. Pick columns."
-            )
+            problem = f"the first line mixes numbers with {words[0][:40]!r}: neither header nor row"
+            raise DataError(f"{problem}. Pick columns.")
         if not words:
             return None
     names = tuple(cell.strip() for cell in cells)
@@ -292,14 +289,6 @@ def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | N
     if times > 1:
         raise DataError(f"two columns are named {name[:40]!r}.")
     return names
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _states(chunk: Sequence[tuple[int, list[str]]], width: int, picked: list[int]) -> States:
@@ -338,12 +327,9 @@ def _state(text: str) -> int | None:
 def _digit_states(chunk: Sequence[tuple[int, str]], width: int) -> States:
     for number, line in chunk:
         if len(line) != width or not (line.isascii() and line.isdigit()):
-            wrong = sorted(set(line) - set("0123456789"))[:8]
-            raise DataError(
-                f"{len(line)} characters, no digits among them {wrong}; the first line has {width} "
-                "digits. If cells are set apart, say format='csv' or 'text'.",
-                line=number,
-            )
+            wrong = "".join(sorted(set(line) - set("0123456789")))
+            problem = f"{wrong[:8]!r} is no digit" if wrong else f"{len(line)} characters"
+            raise DataError(f"{problem}, but the first line has {width} digits.", line=number)
     joined = "".join([line for _, line in chunk]).encode()
     return np.frombuffer(joined, np.uint8).reshape(-1, width) - ord("0")
 

@@ -120,10 +120,9 @@ def gaps(table: Table) -> dict[int, list[int]]:
     found = {}
     for column in np.flatnonzero(observed_range(table)[1] > 1).tolist():
         present = _distinct(table[:, column])
-        if len(present) < 2 or len(present) > present[-1]:
-            continue
-        few = np.arange(min(len(present) + NAMED + 1, int(present[-1])))
-        found[column] = np.setdiff1d(few, present).tolist()
+        if 1 < len(present) <= present[-1]:
+            few = np.arange(min(len(present) + NAMED + 1, int(present[-1])))
+            found[column] = np.setdiff1d(few, present).tolist()
     return found
 
 

@@ -54,12 +54,10 @@ class TagSource:
             raise DataError(problem, path=path)
         if kind != "columns" and columns:
             raise DataError(f"{kind} files have columns of their own: give no names.", path=path)
-        if kind == "columns":
-            names = tuple(columns) if columns else first_columns(path, "tag")
-            chosen = column or names[-1]
-        else:
-            names = ("word", *TAG_COLUMNS[kind])
-            chosen = column or names[1]
+        names = tuple(columns) if columns else ("word", *TAG_COLUMNS[kind])
+        if kind == "columns" and not columns:
+            names = first_columns(path, "tag")
+        chosen = column or names[-1 if kind == "columns" else 1]
         if chosen not in names[1:]:
             raise DataError(f"there are no tags in '{chosen}'; columns are {', '.join(names)}.")
         return cls(kind, names, chosen)

@@ -49,7 +49,7 @@ def read_vectors(path: PathLike, format: Format = "auto") -> NamedVectors:  # no
         if not np.isfinite(values).all():
             wrong = int((~np.isfinite(values)).any(axis=1).argmax())
             raise DataError(
-                f"the vector of word {wrong} ({names[wrong]!r}) has no finite numbers. Is the file "
+                f"word {wrong} ({names[wrong]!r}) has an entry that is no finite number. Is it "
                 "damaged, or of the other format (text, binary)?",
                 line=2 + wrong if text else None,
             )
