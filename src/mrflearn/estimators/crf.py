@@ -351,7 +351,8 @@ class CRF(ChainAnswers):
     @property
     def tagger_(self) -> Tagger:
         """The model as a `pycrfsuite.Tagger`; None before `fit`."""
-        return self._learned(lambda _: vars(self).setdefault("_tagger", Tagger(self)))
+        own: Tagger = self._learned(lambda _: self.__dict__.setdefault("_tagger", Tagger(self)))
+        return own
 
     @property
     def training_log_(self) -> TrainingLog | None:
@@ -373,7 +374,6 @@ class CRF(ChainAnswers):
     def _train(
         self, start: LogLinearField, batch: ChainBatch, labels: Numbering, **how: Any
     ) -> Self:
-        self._check_algorithm(self.estimator)
         if self.trainer_cls is not None:
             raise SettingsError("trainer_cls: training is mrflearn's own. See `callbacks`.")
         if self.model_filename is not None:
@@ -382,7 +382,7 @@ class CRF(ChainAnswers):
         self._tell(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
         self._learn(start, batch, **how)
         self.temperature_, self.labels_ = 1.0, Numbering(labels, closed=True)
-        vars(self).pop("_tagger", None)  # it has a sequence of the earlier model in mind
+        self.__dict__.pop("_tagger", None)  # it has a sequence of the earlier model in mind
         if self.model_filename is not None:
             self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self

@@ -33,7 +33,6 @@ from mrflearn.features.features import (
 )
 from mrflearn.features.index import BIAS, FactorTemplate, cells_of
 from mrflearn.features.recipes import Features, Recipe
-from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import (
@@ -54,7 +53,6 @@ from mrflearn.objectives.chain_likelihood import (
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import (
     Criterion,
-    Pieces,
     Principle,
     field_objective,
     natural_pieces,
@@ -489,18 +487,3 @@ def choose_for_chains(
         return Choice("ml", f"with {labels} labels exact likelihood is quick enough")
     tables = f"{tokens:,} transitions have tables of {labels} x {labels} labels of their own"
     return Choice("pwpl", f"{tables}, and it needs a row and a column of each")
-
-
-def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice[Criterion]:
-    """The estimator for labelled graphs, and for pieces where they are named."""
-    if pieces not in (None, "factors"):
-        return Choice("pw", "pieces are named")
-    graph = batch.graph
-    groups = [group for group in graph.groups if group.arity > 1]
-    cells = sum(int(graph.states[group.scope].prod(dim=1).sum()) for group in groups)
-    if cells >= MANY_CELLS:
-        why = f"the factors have {cells:,} joint states, and it needs few of them at a time"
-        return Choice("pwpl", why)
-    if is_forest(batch.graph):
-        return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
-    return Choice("pw", "the graphs have loops, where pieces did best")

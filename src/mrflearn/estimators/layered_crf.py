@@ -53,14 +53,6 @@ class LayeredSequences(FieldCRF):
     pieces: Pieces | None = "factors"
 
     wiring_: SequenceWiring = field(init=False)
-    single: ClassVar[bool] = False  # one layer, without a list around it
-
-    @property
-    def classes_(self) -> list[Any]:
-        """The labels in the order of their first appearance; of several layers a list of each."""
-        self._fitted()
-        names = [list(own) for own in self.names_]
-        return names[0] if self.single else names
 
     def _fit(
         self,
@@ -185,6 +177,7 @@ class FactorialCRF(LayeredSequences):
 
     """
 
+    single: ClassVar[bool] = False
     coupled: Sequence[tuple[int, int]] | None = None
 
     def fit(
@@ -257,7 +250,6 @@ class SkipChainCRF(LayeredSequences):
 
     """
 
-    single: ClassVar[bool] = True
     rule: Rule = "capitalised"
     word: str | WordOf | None = "word"
     start: Literal["zero", "chain"] = "zero"

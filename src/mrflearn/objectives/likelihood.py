@@ -26,11 +26,11 @@ from torch import Tensor
 from mrflearn.execution.resources import Threads
 from mrflearn.features.observations import CliqueCounts
 from mrflearn.graph.evidence import restrict
-from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.messages import is_forest
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.incidence import FeatureIncidence, whole_incidence
+from mrflearn.models.incidence import FeatureIncidence
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective
 
@@ -86,8 +86,7 @@ class _Part:
     converged: bool = True
 
     def potentials(self, model: LogLinearField) -> Potentials:
-        tables = (model.table(k, own) for k, own in enumerate(self.incidences))
-        found = Potentials(self.batch.graph, tuple(DenseTable(table) for table in tables))
+        found = model.potentials(self.batch, self.incidences)
         return restrict(found, self.batch.allowed_states()) if self.restricted else found
 
 
@@ -102,7 +101,6 @@ class FieldLikelihood(Objective[LogLinearField]):
     threads: Threads
 
     def __post_init__(self) -> None:
-        self.model.check(self.batch)
         self.blocks = list(self._cut())
 
     @property
@@ -161,8 +159,7 @@ class FieldLikelihood(Objective[LogLinearField]):
         most = NUMBERS_UNDER_MESSAGES if self.inference.warm_starts else NUMBERS_IN_TABLES
         for first, end in spans_of(self.batch, self.threads.count, most=most):
             own = self.batch.examples(torch.arange(first, end))
-            plans = zip(self.model.plans.whole, own.features, strict=True)
-            incidences = tuple(whole_incidence(*each, INFERENCE) for each in plans)
+            incidences = self.model.incidences(own, INFERENCE)
             weight = torch.ones(end - first) if own.weight is None else own.weight
             yield _Part(own, incidences, weight.double(), restricted=False)
             unsure = uncertain[first:end]
