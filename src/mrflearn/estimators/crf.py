@@ -26,6 +26,7 @@ from mrflearn.features.features import (
     Numbering,
     compile_features,
     compile_labels,
+    sequence_weights,
     warn_of_single_label,
 )
 from mrflearn.features.index import FactorTemplate, chain_templates, merged
@@ -254,7 +255,7 @@ class CRF(ChainAnswers):
             start = earlier.on(templates, torch.tensor(number))
         else:
             start = self._zeros(templates)
-        weight = self._weights(features, labels, sample_weight)
+        weight = sequence_weights(features.lengths, labels, self.class_weight, sample_weight)
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
@@ -297,7 +298,8 @@ class CRF(ChainAnswers):
             names = templates[0].names
             number = [names.get(name, UNKNOWN) for name in features.names]
             features = features.renumbered(torch.tensor(number), names)
-        batch = ChainBatch.of(templates, features, labels, self._weights(features, labels, None))
+        weight = sequence_weights(features.lengths, labels, self.class_weight, None)
+        batch = ChainBatch.of(templates, features, labels, weight)
         return self._train(start, batch, labels.names, pull=earlier is not None)
 
     def _state(self) -> dict[str, Any]:

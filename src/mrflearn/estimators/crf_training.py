@@ -17,20 +17,14 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
-from numpy.typing import ArrayLike
+from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads, count_cores
-from mrflearn.features.features import (
-    CompiledFeatures,
-    CompiledLabels,
-    Numbering,
-    sequence_weights,
-)
+from mrflearn.features.features import CompiledFeatures, Numbering
 from mrflearn.features.index import BIAS, FactorTemplate, cells_of
 from mrflearn.features.recipes import Features, Recipe
 from mrflearn.io.files import PathLike
@@ -117,21 +111,10 @@ class LogLinearLabeller(Estimator):
     def _choose(self, start: LogLinearField, batch: Any) -> Choice[Criterion]:
         """The estimator that suits a batch: what `estimator="auto"` takes."""
 
-    def _learn(self, start: LogLinearField, batch: Batch, **how: Any) -> None:
-        """Trains the field, from the weights of `start`; `how` as `_optimise` takes it."""
-        choice = self._choose(start, batch) if self.estimator == "auto" else None
-        estimator: Any = self.estimator if choice is None else choice.estimator
-        pieces = getattr(self, "pieces", None) or natural_pieces(estimator)
-        principle = Principle(estimator, pieces, getattr(self, "shares", "uniform"))
-        self.outcome_ = self._optimise(start, batch, principle, **how)
-        self.model_ = self.outcome_.model
-        self._keep_choice(choice)
-
-    def _optimise(
+    def _learn(
         self,
         start: LogLinearField,
         batch: Batch,
-        principle: Principle,
         *,
         executor: Executor | None = None,
         tie: Int64[Tensor, " p"] | None = None,
@@ -139,14 +122,18 @@ class LogLinearLabeller(Estimator):
         watchers: Sequence[Callback | EarlyStopping] = (),
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
-    ) -> Outcome[LogLinearField]:
-        """The trained field.
+    ) -> None:
+        """Trains the field, from the weights of `start`.
 
         With `tie`, weight i of all is free weight `tie[i]`.  With `pull` the penalty is on the
         distance from the weights training starts from, not on the weights themselves: new data
         moves them only as far as it has evidence [Chelba & Acero 2006].
         """
-        self._check_algorithm(principle.estimator)
+        choice = self._choose(start, batch) if self.estimator == "auto" else None
+        estimator: Any = self.estimator if choice is None else choice.estimator
+        pieces = getattr(self, "pieces", None) or natural_pieces(estimator)
+        principle = Principle(estimator, pieces, getattr(self, "shares", "uniform"))
+        self._check_algorithm(estimator)
         if principle.shares == "optimised":
             if tie is not None:
                 raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
@@ -180,17 +167,18 @@ class LogLinearLabeller(Estimator):
                 in_double=in_double if self.algorithm == "lbfgs" else None,
             )
         if not whole.converged:
-            return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
-        return outcome
+            outcome = replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
+        self.outcome_, self.model_ = outcome, outcome.model
+        self._keep_choice(choice)
 
     def _check_algorithm(self, estimator: str) -> None:
         if self.algorithm not in LIMITS:
             raise SettingsError(f"algorithm {self.algorithm!r} is not one of {', '.join(LIMITS)}.")
-        if self.algorithm in ONLINE and estimator not in ("ml", "auto"):
-            raise SettingsError(
-                f"algorithm='{self.algorithm}' follows errors of whole sequences and takes no "
-                f"estimator='{estimator}'; try algorithm='lbfgs'."
+        if self.algorithm in ONLINE and estimator != "ml":
+            seen = (
+                f"algorithm='{self.algorithm}' follows errors and takes no estimator='{estimator}'"
             )
+            raise SettingsError(f"{seen}; try algorithm='lbfgs'.")
         if self.pa_type not in (0, 1, 2):
             raise SettingsError(f"pa_type={self.pa_type} is not 0, 1 or 2.")
         if self.algorithm != "lbfgs" and self.c1:
@@ -296,14 +284,6 @@ class LogLinearLabeller(Estimator):
         """The items of what a fitted model is asked about."""
         recipe: Recipe | None = getattr(self, "recipe_", None)
         return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
-
-    def _weights(
-        self, features: CompiledFeatures, labels: CompiledLabels, sample_weight: ArrayLike | None
-    ) -> Float[Tensor, " b"] | None:
-        """How often each sequence counts; None: once."""
-        given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        own = None if given is None else torch.from_numpy(given)
-        return sequence_weights(features.lengths, labels, getattr(self, "class_weight", None), own)
 
     def _learned_parts(self) -> Parts:
         learned, tensors = stored(self._fitted())

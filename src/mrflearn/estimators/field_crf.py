@@ -40,7 +40,7 @@ from mrflearn.inference.tree_reweighted import TreeReweighted
 from mrflearn.models.field_batch import FieldBatch, find_templates
 from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.objectives.field_objectives import Criterion, Pieces
-from mrflearn.objectives.likelihood import spans_of
+from mrflearn.objectives.likelihood import runs_of
 from mrflearn.objectives.reweighted import Shares
 
 # Best labels and probabilities on any graphs, exact wherever the width allows.
@@ -142,9 +142,8 @@ def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator
     if method not in get_args(Method):
         raise InferenceError(f"inference '{method}' is not one of {', '.join(get_args(Method))}.")
     # Graphs of one form are solved as one: those of one size come together.
-    order = batch.sizes.argsort(stable=True)
-    for first, end in spans_of(batch, 1, order):
-        yield from _part(model, batch, order[first:end].sort().values, method)
+    for examples in runs_of(batch, batch.sizes.argsort(stable=True)):
+        yield from _part(model, batch, examples.sort().values, method)
 
 
 def _part(

@@ -23,6 +23,7 @@ from mrflearn.features.features import (
     Numbering,
     compile_features,
     compile_labels,
+    sequence_weights,
     warn_of_single_label,
 )
 from mrflearn.features.index import FactorTemplate
@@ -79,7 +80,7 @@ class LayeredSequences(FieldCRF):
         sizes = tuple(len(own.names) for own in labels)
         pairs = pairwise(range(len(labels))) if coupled is None else ((i, j) for i, j in coupled)
         wiring = SequenceWiring(sizes, tuple(pairs), self.features_on)
-        weight = self._weights(features, labels[0], sample_weight)
+        weight = sequence_weights(features.lengths, labels[0], None, sample_weight)
 
         def learn(
             model: Self, skips: Int64[Tensor, "n 2"] | None, start: LogLinearField | None = None

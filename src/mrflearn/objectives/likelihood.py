@@ -157,12 +157,13 @@ class FieldLikelihood(Objective[LogLinearField]):
     def _cut(self) -> Iterator[_Part]:
         uncertain = _uncertain(self.batch)
         most = NUMBERS_UNDER_MESSAGES if self.inference.warm_starts else NUMBERS_IN_TABLES
-        for first, end in spans_of(self.batch, self.threads.count, most=most):
-            own = self.batch.examples(torch.arange(first, end))
+        everyone = torch.arange(self.batch.graph.components)
+        for examples in runs_of(self.batch, everyone, self.threads.count, most):
+            own = self.batch.examples(examples)
             incidences = self.model.incidences(own, INFERENCE)
-            weight = torch.ones(end - first) if own.weight is None else own.weight
+            weight = torch.ones(len(examples)) if own.weight is None else own.weight
             yield _Part(own, incidences, weight.double(), restricted=False)
-            unsure = uncertain[first:end]
+            unsure = uncertain[examples]
             if bool(unsure.any()):  # the examples with known labels count 0 times then
                 yield _Part(own, incidences, -weight.double() * unsure, restricted=True)
 
@@ -174,27 +175,17 @@ def _uncertain(batch: FieldBatch) -> Bool[Tensor, " c"]:
     return found
 
 
-def spans_of(
-    batch: FieldBatch,
-    cores: int,
-    order: Int64[Tensor, " c"] | None = None,
-    most: int = NUMBERS_IN_TABLES,
-) -> Iterator[tuple[int, int]]:
-    """Runs of examples whose tables fit in memory together, and enough runs for every core.
-
-    With an `order` the runs count the examples in that order.
-    """
+def runs_of(
+    batch: FieldBatch, order: Int64[Tensor, " c"], cores: int = 1, most: int = NUMBERS_IN_TABLES
+) -> tuple[Int64[Tensor, " n"], ...]:
+    """Runs of examples in that order whose tables fit in memory together, enough for every core."""
     graph = batch.graph
     entries = torch.zeros(graph.components, dtype=torch.int64)
     for group in graph.groups:
         if len(group):
             cells = int(graph.states[group.scope[0]].prod())
             entries += cells * torch.bincount(graph.component_of(group), minlength=graph.components)
-    if order is not None:
-        entries = entries[order]
+    entries = entries[order]
     most = max(1, min(most, -(-int(entries.sum()) // max(1, cores))))
     number = (entries.cumsum(0) - entries).div(most, rounding_mode="floor")
-    begin = 0
-    for count in number.unique_consecutive(return_counts=True)[1].tolist():
-        yield begin, begin + count
-        begin += count
+    return order.split(number.unique_consecutive(return_counts=True)[1].tolist())
