@@ -125,8 +125,6 @@ def known_labels(given: Given) -> Sequence[Any] | None:
     others = {"scheme": own.scheme, "allowed": own.allowed, "mask": own.mask}
     for name, value in (others | {"forbidden": own.forbidden or None}).items():
         if value is not None:
-            raise SettingsError(
-                f"Constraints({name}=...) are for chains (`CRF`); CRFs on graphs take known labels "
-                "alone, Constraints(forced=...)."
-            )
+            offered = "CRFs on graphs take known labels alone, Constraints(forced=...)"
+            raise SettingsError(f"Constraints({name}=...) are for chains (`CRF`); {offered}.")
     return own.forced

@@ -369,10 +369,8 @@ def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFe
     names, columns = template.names, template.columns
     if isinstance(X, CompiledFeatures):
         if X.columns != columns:
-            counts = f"{len(X.columns)} dense columns, the model has {len(columns)}, or others"
-            raise DataError(
-                f"these features were compiled with {counts}. Give the items themselves."
-            )
+            counts = f"{len(X.columns)} dense columns, the model {len(columns)}, or others"
+            raise DataError(f"these compiled features have {counts}. Give the items instead.")
         number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)
         yield X.renumbered(number, names)
         return
@@ -455,9 +453,7 @@ def fit_temperature(
     """
     possible = truth_score > -torch.inf  # no temperature makes the impossible probable
     if not bool(possible.any()):
-        raise TrainingError(
-            "no held-out sequence is possible under the model: are its labels the same?"
-        )
+        raise TrainingError("no held-out sequence is possible under the model: are labels new?")
     total = float(truth_score[possible].double().sum())
 
     def surprise(log_cold: float) -> float:

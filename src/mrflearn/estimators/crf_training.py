@@ -201,9 +201,8 @@ class LogLinearLabeller(Estimator):
         if self.algorithm == "lbfgs":
             return field_objective(start, batch, principle, threads)
         if self.algorithm in ONLINE and isinstance(batch, FieldBatch):
-            raise SettingsError(
-                f"algorithm='{self.algorithm}' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here."
-            )
+            remedy = "try 'lbfgs' or 'l2sgd' here"
+            raise SettingsError(f"algorithm='{self.algorithm}' is for chains (`CRF`); {remedy}.")
         # Examples in a random order, so many at a time; empty ones in none.
         draw = np.random.default_rng(self.random_state)
         order = torch.from_numpy(draw.permutation(len(batch.sizes)))

@@ -366,9 +366,7 @@ def named_word(name: str | None, item: Any) -> str:
             if isinstance(attribute, str) and attribute.startswith(f"{name}="):
                 return attribute.removeprefix(f"{name}=")
     sought = f"neither {{{name!r}: WORD}} nor '{name}=WORD' is in {item!r:.80}"
-    raise DataError(
-        f"an item has no word: {sought}. Name its feature by word=..., or give words=..."
-    )
+    raise DataError(f"an item has no word: {sought}. Name its feature in word=, or give words=.")
 
 
 # Which tokens of a document are joined: rules from words to pairs of positions.
