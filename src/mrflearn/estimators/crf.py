@@ -381,7 +381,7 @@ class CRF(ChainAnswers):
         if self.model_filename is not None:
             check_target(self.model_filename, overwrite=True)
         memories = self.num_memories if self.algorithm == "lbfgs" else 0
-        self._tell(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
+        self._report(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
         self._learn(start, batch, **how)
         self.temperature_, self.labels_ = 1.0, Numbering(labels, closed=True)
         self.__dict__.pop("_tagger", None)  # it has a sequence of the earlier model in mind

@@ -95,7 +95,7 @@ class ChainAnswers(LogLinearLabeller):
         return self._learned(lambda model: weights.edge_features(model, self.classes_))
 
     def _learned(self, what: Callable[[LogLinearField], T]) -> T:
-        """What there is to tell of the fitted field; None before, as in sklearn_crfsuite."""
+        """What a function finds in the fitted field; None before, as in sklearn_crfsuite."""
         try:
             return what(self._fitted())
         except NotFittedError:
@@ -369,7 +369,7 @@ def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFe
     names, columns = template.names, template.columns
     if isinstance(X, CompiledFeatures):
         if X.columns != columns:
-            counts = f"{len(X.columns)} dense columns, the model {len(columns)}, or others"
+            counts = f"{len(X.columns)} dense columns, the model has {len(columns)}, or others"
             raise DataError(f"these compiled features have {counts}. Give the items instead.")
         number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)
         yield X.renumbered(number, names)

@@ -307,7 +307,7 @@ class LogLinearLabeller(Estimator):
     def _restore_inputs(self, state: dict[str, Any]) -> None:
         """Takes back what `_state` gave."""
 
-    def _tell(self, remark: str) -> None:
+    def _report(self, remark: str) -> None:
         if self.verbose:
             sys.stderr.write(remark + "\n")
 
@@ -350,7 +350,7 @@ def estimate_memory(model: LogLinearField, batch: ChainBatch, memories: int, cor
         tables += (cores + 1) * plans.whole[1].weights.rows * labels**2
         blocks += 4 * cores * min(features.tokens * labels**2, NUMBERS_IN_TABLES)
     numbers = (9 + 2 * memories) * weights + features.tokens * labels + blocks + tables
-    # Laying the data out takes some 36 bytes an attribute for a moment, of which 12 stay.
+    # Packing the data takes some 36 bytes an attribute for a moment, of which 12 stay.
     total = features.nbytes + 36 * len(features.attributes) + values + size * numbers
     return (
         f"{len(features):,} sequences, {features.tokens:,} tokens, {labels} labels, "

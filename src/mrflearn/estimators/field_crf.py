@@ -461,7 +461,7 @@ class FieldCRF(LogLinearLabeller):
         first = first if start is None else start.on(templates)
         weights = sum(part.numel() for part in first.parameters().values())
         graph = batch.graph
-        self._tell(
+        self._report(
             f"{graph.components:,} examples, {graph.variables:,} variables, "
             f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
         )

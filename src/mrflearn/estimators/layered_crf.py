@@ -93,9 +93,9 @@ class LayeredSequences(FieldCRF):
         start = None
         if from_chain:
             # [Sutton and McCallum 2009, 5.1.3] From uniform weights loopy BP may not converge.
-            self._tell("first without skip edges, by maximum likelihood:")
+            self._report("first without skip edges, by maximum likelihood:")
             start = learn(clone(self).set_params(estimator="ml"), None)
-            self._tell(f"now with skip edges, by {self.estimator}:")
+            self._report(f"now with skip edges, by {self.estimator}:")
         learn(self, joined_tokens(joined, features.lengths), start)
         for own in labels:
             own.names.closed = True
