@@ -9,7 +9,7 @@ import pytest
 
 from mrflearn import CRF, FactorialCRF, GraphCRF, SkipChainCRF, edge
 from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators import crf_training
+from mrflearn.estimators import crf_training, field_crf
 from mrflearn.estimators.crf_training import choose_for_chains
 from mrflearn.features.features import Numbering, compile_features, compile_labels
 from mrflearn.features.index import chain_templates
@@ -75,7 +75,7 @@ def test_layers_skips_and_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert skips.choice_.estimator == "pw"
     ring = nx.cycle_graph(4)
     assert GraphCRF("auto", n_jobs=1).fit([ring], [list("abab")]).choice_.estimator == "pw"
-    monkeypatch.setattr(crf_training, "MANY_CELLS", 10)
+    monkeypatch.setattr(field_crf, "MANY_CELLS", 10)
     many = FactorialCRF("auto", n_jobs=1).fit(items(), layers)
     assert (many.choice_.estimator, "joint states" in many.choice_.reason) == ("pwpl", True)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,12 @@ import torch
 import mrflearn
 from mrflearn import GraphCRF
 from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, SettingsError
-from mrflearn.estimators.graph_crf import graph_batch, graph_examples
+from mrflearn.estimators import crf_training
 from mrflearn.execution.executor import Processes
-from mrflearn.features.features import Numbering
 from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.models.field_batch import find_templates
-from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.field_objectives import Principle
 
 ESTIMATORS = ("pw", "pwpl", "pl", "edge-pl", "ml", "bp", "pw-reweighted")
@@ -176,15 +174,11 @@ def test_graphs_without_edges_and_without_nodes(estimator: str) -> None:
     assert model.log_prob(X, y)[1] == 0.0
 
 
-def test_training_says_where_messages_did_not_rest() -> None:
+def test_training_says_where_messages_did_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     hasty = BeliefPropagation(max_sweeps=1)
-    examples = graph_examples(pictures(0, 2)[0])
-    names = Numbering(["land", "sea"], closed=True)
-    batch = graph_batch(examples, names, pictures(0, 2)[1])
-    start = LogLinearField.zeros(find_templates(batch), torch.float64)
-    model = GraphCRF(max_iterations=2)
-    outcome = model._optimise(start, batch, Principle("bp", bp=hasty))
-    assert "did not converge" in outcome.reason
+    monkeypatch.setattr(crf_training, "Principle", partial(Principle, bp=hasty))
+    model = GraphCRF("bp", max_iterations=2, dtype="float64").fit(*pictures(0, 2)[:2])
+    assert "did not converge" in model.outcome_.reason
 
 
 def test_factor_graphs_with_factors_of_three() -> None:

@@ -110,7 +110,7 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
 
     def _keep_choice(self, choice: Choice[Any] | None) -> None:
         """Sets `choice_`, or removes that of an earlier fit where there was nothing to choose."""
-        vars(self).pop("choice_", None)
+        self.__dict__.pop("choice_", None)
         if choice is not None:
             self.choice_: Any = choice
 

@@ -59,8 +59,9 @@ class Constraints:
 
     def part(self, first: int, end: int) -> Constraints:
         """The same for the sequences from `first` up to `end` alone."""
-        given = {"forced": self.forced, "mask": self.mask}
-        return replace(self, **{n: own[first:end] for n, own in given.items() if own is not None})
+        given = (self.forced, self.mask)
+        forced, mask = (None if own is None else own[first:end] for own in given)
+        return replace(self, forced=forced, mask=mask)
 
     def apply(self, chains: ChainPotentials, labels: Sequence[str]) -> ChainPotentials:
         """The scores, -inf wherever a constraint is violated; `InferenceError` if none is left."""
@@ -124,8 +125,6 @@ def known_labels(given: Given) -> Sequence[Any] | None:
     others = {"scheme": own.scheme, "allowed": own.allowed, "mask": own.mask}
     for name, value in (others | {"forbidden": own.forbidden or None}).items():
         if value is not None:
-            raise SettingsError(
-                f"Constraints({name}=...) are for chains (`CRF`); CRFs on graphs take known labels "
-                "alone, Constraints(forced=...)."
-            )
+            offered = "CRFs on graphs take known labels alone, Constraints(forced=...)"
+            raise SettingsError(f"Constraints({name}=...) are for chains (`CRF`); {offered}.")
     return own.forced

@@ -26,6 +26,7 @@ from mrflearn.features.features import (
     Numbering,
     compile_features,
     compile_labels,
+    sequence_weights,
     warn_of_single_label,
 )
 from mrflearn.features.index import FactorTemplate, chain_templates, merged
@@ -254,7 +255,7 @@ class CRF(ChainAnswers):
             start = earlier.on(templates, torch.tensor(number))
         else:
             start = self._zeros(templates)
-        weight = self._weights(features, labels, sample_weight)
+        weight = sequence_weights(features.lengths, labels, self.class_weight, sample_weight)
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
@@ -297,7 +298,8 @@ class CRF(ChainAnswers):
             names = templates[0].names
             number = [names.get(name, UNKNOWN) for name in features.names]
             features = features.renumbered(torch.tensor(number), names)
-        batch = ChainBatch.of(templates, features, labels, self._weights(features, labels, None))
+        weight = sequence_weights(features.lengths, labels, self.class_weight, None)
+        batch = ChainBatch.of(templates, features, labels, weight)
         return self._train(start, batch, labels.names, pull=earlier is not None)
 
     def _state(self) -> dict[str, Any]:
@@ -351,7 +353,8 @@ class CRF(ChainAnswers):
     @property
     def tagger_(self) -> Tagger:
         """The model as a `pycrfsuite.Tagger`; None before `fit`."""
-        return self._learned(lambda _: vars(self).setdefault("_tagger", Tagger(self)))
+        own: Tagger = self._learned(lambda _: self.__dict__.setdefault("_tagger", Tagger(self)))
+        return own
 
     @property
     def training_log_(self) -> TrainingLog | None:
@@ -373,16 +376,15 @@ class CRF(ChainAnswers):
     def _train(
         self, start: LogLinearField, batch: ChainBatch, labels: Numbering, **how: Any
     ) -> Self:
-        self._check_algorithm(self.estimator)
         if self.trainer_cls is not None:
             raise SettingsError("trainer_cls: training is mrflearn's own. See `callbacks`.")
         if self.model_filename is not None:
             check_target(self.model_filename, overwrite=True)
         memories = self.num_memories if self.algorithm == "lbfgs" else 0
-        self._tell(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
+        self._report(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
         self._learn(start, batch, **how)
         self.temperature_, self.labels_ = 1.0, Numbering(labels, closed=True)
-        vars(self).pop("_tagger", None)  # it has a sequence of the earlier model in mind
+        self.__dict__.pop("_tagger", None)  # it has a sequence of the earlier model in mind
         if self.model_filename is not None:
             self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self

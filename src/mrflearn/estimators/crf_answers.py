@@ -95,7 +95,7 @@ class ChainAnswers(LogLinearLabeller):
         return self._learned(lambda model: weights.edge_features(model, self.classes_))
 
     def _learned(self, what: Callable[[LogLinearField], T]) -> T:
-        """What there is to tell of the fitted field; None before, as in sklearn_crfsuite."""
+        """What a function finds in the fitted field; None before, as in sklearn_crfsuite."""
         try:
             return what(self._fitted())
         except NotFittedError:
@@ -370,9 +370,7 @@ def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFe
     if isinstance(X, CompiledFeatures):
         if X.columns != columns:
             counts = f"{len(X.columns)} dense columns, the model has {len(columns)}, or others"
-            raise DataError(
-                f"these features were compiled with {counts}. Give the items themselves."
-            )
+            raise DataError(f"these compiled features have {counts}. Give the items instead.")
         number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)
         yield X.renumbered(number, names)
         return
@@ -455,9 +453,7 @@ def fit_temperature(
     """
     possible = truth_score > -torch.inf  # no temperature makes the impossible probable
     if not bool(possible.any()):
-        raise TrainingError(
-            "no held-out sequence is possible under the model: are its labels the same?"
-        )
+        raise TrainingError("no held-out sequence is possible under the model: are labels new?")
     total = float(truth_score[possible].double().sum())
 
     def surprise(log_cold: float) -> float:

@@ -17,23 +17,16 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
-from numpy.typing import ArrayLike
+from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads, count_cores
-from mrflearn.features.features import (
-    CompiledFeatures,
-    CompiledLabels,
-    Numbering,
-    sequence_weights,
-)
+from mrflearn.features.features import CompiledFeatures, Numbering
 from mrflearn.features.index import BIAS, FactorTemplate, cells_of
 from mrflearn.features.recipes import Features, Recipe
-from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import (
@@ -54,7 +47,6 @@ from mrflearn.objectives.chain_likelihood import (
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import (
     Criterion,
-    Pieces,
     Principle,
     field_objective,
     natural_pieces,
@@ -119,21 +111,10 @@ class LogLinearLabeller(Estimator):
     def _choose(self, start: LogLinearField, batch: Any) -> Choice[Criterion]:
         """The estimator that suits a batch: what `estimator="auto"` takes."""
 
-    def _learn(self, start: LogLinearField, batch: Batch, **how: Any) -> None:
-        """Trains the field, from the weights of `start`; `how` as `_optimise` takes it."""
-        choice = self._choose(start, batch) if self.estimator == "auto" else None
-        estimator: Any = self.estimator if choice is None else choice.estimator
-        pieces = getattr(self, "pieces", None) or natural_pieces(estimator)
-        principle = Principle(estimator, pieces, getattr(self, "shares", "uniform"))
-        self.outcome_ = self._optimise(start, batch, principle, **how)
-        self.model_ = self.outcome_.model
-        self._keep_choice(choice)
-
-    def _optimise(
+    def _learn(
         self,
         start: LogLinearField,
         batch: Batch,
-        principle: Principle,
         *,
         executor: Executor | None = None,
         tie: Int64[Tensor, " p"] | None = None,
@@ -141,14 +122,18 @@ class LogLinearLabeller(Estimator):
         watchers: Sequence[Callback | EarlyStopping] = (),
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
-    ) -> Outcome[LogLinearField]:
-        """The trained field.
+    ) -> None:
+        """Trains the field, from the weights of `start`.
 
         With `tie`, weight i of all is free weight `tie[i]`.  With `pull` the penalty is on the
         distance from the weights training starts from, not on the weights themselves: new data
         moves them only as far as it has evidence [Chelba & Acero 2006].
         """
-        self._check_algorithm(principle.estimator)
+        choice = self._choose(start, batch) if self.estimator == "auto" else None
+        estimator: Any = self.estimator if choice is None else choice.estimator
+        pieces = getattr(self, "pieces", None) or natural_pieces(estimator)
+        principle = Principle(estimator, pieces, getattr(self, "shares", "uniform"))
+        self._check_algorithm(estimator)
         if principle.shares == "optimised":
             if tie is not None:
                 raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
@@ -182,17 +167,18 @@ class LogLinearLabeller(Estimator):
                 in_double=in_double if self.algorithm == "lbfgs" else None,
             )
         if not whole.converged:
-            return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
-        return outcome
+            outcome = replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
+        self.outcome_, self.model_ = outcome, outcome.model
+        self._keep_choice(choice)
 
     def _check_algorithm(self, estimator: str) -> None:
         if self.algorithm not in LIMITS:
             raise SettingsError(f"algorithm {self.algorithm!r} is not one of {', '.join(LIMITS)}.")
-        if self.algorithm in ONLINE and estimator not in ("ml", "auto"):
-            raise SettingsError(
-                f"algorithm='{self.algorithm}' follows errors of whole sequences and takes no "
-                f"estimator='{estimator}'; try algorithm='lbfgs'."
+        if self.algorithm in ONLINE and estimator != "ml":
+            seen = (
+                f"algorithm='{self.algorithm}' follows errors and takes no estimator='{estimator}'"
             )
+            raise SettingsError(f"{seen}; try algorithm='lbfgs'.")
         if self.pa_type not in (0, 1, 2):
             raise SettingsError(f"pa_type={self.pa_type} is not 0, 1 or 2.")
         if self.algorithm != "lbfgs" and self.c1:
@@ -215,9 +201,8 @@ class LogLinearLabeller(Estimator):
         if self.algorithm == "lbfgs":
             return field_objective(start, batch, principle, threads)
         if self.algorithm in ONLINE and isinstance(batch, FieldBatch):
-            raise SettingsError(
-                f"algorithm='{self.algorithm}' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here."
-            )
+            remedy = "try 'lbfgs' or 'l2sgd' here"
+            raise SettingsError(f"algorithm='{self.algorithm}' is for chains (`CRF`); {remedy}.")
         # Examples in a random order, so many at a time; empty ones in none.
         draw = np.random.default_rng(self.random_state)
         order = torch.from_numpy(draw.permutation(len(batch.sizes)))
@@ -299,14 +284,6 @@ class LogLinearLabeller(Estimator):
         recipe: Recipe | None = getattr(self, "recipe_", None)
         return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
 
-    def _weights(
-        self, features: CompiledFeatures, labels: CompiledLabels, sample_weight: ArrayLike | None
-    ) -> Float[Tensor, " b"] | None:
-        """How often each sequence counts; None: once."""
-        given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        own = None if given is None else torch.from_numpy(given)
-        return sequence_weights(features.lengths, labels, getattr(self, "class_weight", None), own)
-
     def _learned_parts(self) -> Parts:
         learned, tensors = stored(self._fitted())
         recipe: Recipe | None = getattr(self, "recipe_", None)
@@ -330,7 +307,7 @@ class LogLinearLabeller(Estimator):
     def _restore_inputs(self, state: dict[str, Any]) -> None:
         """Takes back what `_state` gave."""
 
-    def _tell(self, remark: str) -> None:
+    def _report(self, remark: str) -> None:
         if self.verbose:
             sys.stderr.write(remark + "\n")
 
@@ -373,7 +350,7 @@ def estimate_memory(model: LogLinearField, batch: ChainBatch, memories: int, cor
         tables += (cores + 1) * plans.whole[1].weights.rows * labels**2
         blocks += 4 * cores * min(features.tokens * labels**2, NUMBERS_IN_TABLES)
     numbers = (9 + 2 * memories) * weights + features.tokens * labels + blocks + tables
-    # Laying the data out takes some 36 bytes an attribute for a moment, of which 12 stay.
+    # Packing the data takes some 36 bytes an attribute for a moment, of which 12 stay.
     total = features.nbytes + 36 * len(features.attributes) + values + size * numbers
     return (
         f"{len(features):,} sequences, {features.tokens:,} tokens, {labels} labels, "
@@ -489,18 +466,3 @@ def choose_for_chains(
         return Choice("ml", f"with {labels} labels exact likelihood is quick enough")
     tables = f"{tokens:,} transitions have tables of {labels} x {labels} labels of their own"
     return Choice("pwpl", f"{tables}, and it needs a row and a column of each")
-
-
-def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice[Criterion]:
-    """The estimator for labelled graphs, and for pieces where they are named."""
-    if pieces not in (None, "factors"):
-        return Choice("pw", "pieces are named")
-    graph = batch.graph
-    groups = [group for group in graph.groups if group.arity > 1]
-    cells = sum(int(graph.states[group.scope].prod(dim=1).sum()) for group in groups)
-    if cells >= MANY_CELLS:
-        why = f"the factors have {cells:,} joint states, and it needs few of them at a time"
-        return Choice("pwpl", why)
-    if is_forest(batch.graph):
-        return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
-    return Choice("pw", "the graphs have loops, where pieces did best")

@@ -13,6 +13,7 @@ The text of a chain has a line a weight, cells set apart by tabs:
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -27,9 +28,6 @@ from mrflearn.features.index import BIAS, MARK, FactorTemplate, cells_of
 from mrflearn.io.files import PathLike, read_lines, write_text
 from mrflearn.models.loglinear import LogLinearField, weights_of
 
-StateWeights = dict[tuple[str, str], float]
-MoveWeights = dict[tuple[str, ...], float]
-EdgeWeights = dict[tuple[str, str, str], float]
 Labels = Sequence[str]
 
 
@@ -39,21 +37,21 @@ def attributes(model: LogLinearField) -> list[str]:
     return [*(name for name in own.names if not name.startswith(MARK)), *own.columns]
 
 
-def state_features(model: LogLinearField, labels: Labels) -> StateWeights:
+def state_features(model: LogLinearField, labels: Labels) -> dict[tuple[str, str], float]:
     """{(attribute, label): weight} of all weights that are not 0, dense columns included."""
     return {(name, label): w for (name, label), w in weights_of(model, 0, [labels]).items()}
 
 
-def transition_features(model: LogLinearField, labels: Labels) -> MoveWeights:
+def transition_features(model: LogLinearField, labels: Labels) -> dict[tuple[str, ...], float]:
     """{(label, next label): weight} of all weights that are not 0; triples in a second order."""
-    found: MoveWeights = {}
+    found: dict[tuple[str, ...], float] = {}
     for index, template in enumerate(model.templates[1:], start=1):
         own = weights_of(model, index, [labels] * len(template.shape))
         found |= {tuple(names): w for (name, *names), w in own.items() if name == BIAS}
     return found
 
 
-def edge_features(model: LogLinearField, labels: Labels) -> EdgeWeights:
+def edge_features(model: LogLinearField, labels: Labels) -> dict[tuple[str, str, str], float]:
     """{(attribute, label before, label): weight} of all weights that are not 0."""
     own = weights_of(model, 1, [labels] * 2).items()
     return {(a.removeprefix(MARK), s, t): weight for (a, s, t), weight in own if a != BIAS}
@@ -66,15 +64,12 @@ def contributions(
     token, template = sequence.taken(torch.tensor([position])), model.templates[0]
     attributes = token.attributes.long()
     place = template.find(attributes, torch.full_like(attributes, label))
+    known, names = place != UNKNOWN, list(template.names)
     values = torch.ones(len(place)) if token.values is None else token.values
-    names, weights = list(template.names), model.weights[0].cpu()
-    parts: dict[str, float] = {}
-    for attribute, where, value in zip(
-        attributes.tolist(), place.tolist(), values.tolist(), strict=True
-    ):
-        if where != UNKNOWN:
-            name = names[attribute]
-            parts[name] = parts.get(name, 0.0) + value * float(weights[where])
+    amounts = values[known].double() * model.weights[0].cpu()[place[known]]
+    parts: dict[str, float] = defaultdict(float)
+    for attribute, amount in zip(attributes[known].tolist(), amounts.tolist(), strict=True):
+        parts[names[attribute]] += amount
     if token.dense is not None:
         products = (token.dense[0] * model.dense[0][:, label].float().cpu()).tolist()
         parts |= dict(zip(template.columns, products, strict=True))

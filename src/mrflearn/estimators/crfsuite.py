@@ -105,15 +105,14 @@ class TrainingLog:
     @classmethod
     def of(cls, outcome: Outcome[Any]) -> TrainingLog:
         """The log of a training that ended so."""
-        rows, before = [], None
+        rows, trials, began = [], 0, 0.0
         for row in outcome.history:
             if row.iteration:
-                trials, began = (0, 0.0) if before is None else (before.evaluations, before.seconds)
                 own: dict[str, Any] = {"num": row.iteration, "loss": row.value, "scores": {}}
                 own |= {"error_norm": row.gradient_norm, "linesearch_step": row.step}
                 own |= {"linesearch_trials": row.evaluations - trials, "time": row.seconds - began}
                 rows.append(own if row.validation is None else own | {"validation": row.validation})
-            before = row
+            trials, began = row.evaluations, row.seconds
         weights = [own.double() for own in outcome.model.parameters().values()]
         if rows:
             rows[-1]["feature_norm"] = math.sqrt(sum(float(own.square().sum()) for own in weights))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import chain
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor
 from mrflearn.errors import InferenceError
 from mrflearn.estimators.base import Choice
 from mrflearn.estimators.constraints import Given, known_labels
-from mrflearn.estimators.crf_training import LogLinearLabeller, Wanted, choose_for_graphs
+from mrflearn.estimators.crf_training import MANY_CELLS, LogLinearLabeller, Wanted
 from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.resources import choose_dtype
 from mrflearn.features.features import Numbering
@@ -35,11 +35,12 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.chain import Chain
 from mrflearn.inference.decoding import best_list
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.inference.messages import is_forest
 from mrflearn.inference.tree_reweighted import TreeReweighted
 from mrflearn.models.field_batch import FieldBatch, find_templates
 from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.objectives.field_objectives import Criterion, Pieces
-from mrflearn.objectives.likelihood import spans_of
+from mrflearn.objectives.likelihood import runs_of
 from mrflearn.objectives.reweighted import Shares
 
 # Best labels and probabilities on any graphs, exact wherever the width allows.
@@ -140,11 +141,9 @@ def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator
     """The examples in parts that fit in memory, each with the method that answers for it."""
     if method not in get_args(Method):
         raise InferenceError(f"inference '{method}' is not one of {', '.join(get_args(Method))}.")
-    model.check(batch)
     # Graphs of one form are solved as one: those of one size come together.
-    order = batch.sizes.argsort(stable=True)
-    for first, end in spans_of(batch, 1, order):
-        yield from _part(model, batch, order[first:end].sort().values, method)
+    for examples in runs_of(batch, batch.sizes.argsort(stable=True)):
+        yield from _part(model, batch, examples.sort().values, method)
 
 
 def _part(
@@ -223,6 +222,14 @@ class FieldCRF(LogLinearLabeller):
     inference: Method = "auto"
 
     names_: tuple[Numbering, ...] = field(init=False)  # the labels of each layer
+    single: ClassVar[bool] = True  # one layer, without a list around it
+
+    @property
+    def classes_(self) -> list[Any]:
+        """The labels in the order of their first appearance; of several layers a list of each."""
+        self._fitted()
+        names = [list(own) for own in self.names_]
+        return names[0] if self.single else names
 
     def predict(self, X: Iterable[Any], constraints: Given = None, **inputs: Any) -> list[Any]:
         """The best labels of each example.
@@ -320,8 +327,7 @@ class FieldCRF(LogLinearLabeller):
         check_n(n)
         examples, batch = self._asked(X, known_labels(constraints), **inputs)
         found = zip(examples, best_lists(self._fitted(), batch, n), strict=True)
-        ended = ("exact", True)
-        return [[self._decoded(example, *one, *ended) for one in own] for example, own in found]
+        return [[self._decoded(example, *one) for one in own] for example, own in found]
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any], **inputs: Any) -> list[float]:
         """log p(y | x) of each example, in nats, by the inference that `inference` names."""
@@ -400,10 +406,11 @@ class FieldCRF(LogLinearLabeller):
     def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
         """The labels along each axis of a template's factors."""
 
-    def _decoded(self, example: Any, states: Tensor, *how: Any) -> Decoded:
-        """The answer in the form of y; `how`: its score, kind, and whether it converged."""
+    def _decoded(
+        self, example: Any, states: Tensor, score: float, kind: str = "exact", ended: bool = True
+    ) -> Decoded:
         layers = self._named(states)
-        return Decoded(self._form(example, layers), *how, layers=layers)
+        return Decoded(self._form(example, layers), score, kind, ended, layers)
 
     def _named(self, states: Int64[Tensor, " v"]) -> list[list[str]]:
         """The labels of each layer."""
@@ -421,7 +428,17 @@ class FieldCRF(LogLinearLabeller):
 
     def _choose(self, start: LogLinearField, batch: FieldBatch) -> Choice[Criterion]:
         del start
-        return choose_for_graphs(batch, self.pieces)
+        if self.pieces not in (None, "factors"):
+            return Choice("pw", "pieces are named")
+        graph = batch.graph
+        groups = [group for group in graph.groups if group.arity > 1]
+        cells = sum(int(graph.states[group.scope].prod(dim=1).sum()) for group in groups)
+        if cells >= MANY_CELLS:
+            why = f"the factors have {cells:,} joint states, and it needs few of them at a time"
+            return Choice("pwpl", why)
+        if is_forest(graph):
+            return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
+        return Choice("pw", "the graphs have loops, where pieces did best")
 
     def _train(
         self,
@@ -444,7 +461,7 @@ class FieldCRF(LogLinearLabeller):
         first = first if start is None else start.on(templates)
         weights = sum(part.numel() for part in first.parameters().values())
         graph = batch.graph
-        self._tell(
+        self._report(
             f"{graph.components:,} examples, {graph.variables:,} variables, "
             f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
         )

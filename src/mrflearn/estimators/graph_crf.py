@@ -99,12 +99,6 @@ class GraphCRF(FieldCRF):
 
     connected: bool = True
 
-    @property
-    def classes_(self) -> list[str]:
-        """The labels, in the order of their first appearance."""
-        self._fitted()
-        return list(self.names_[0])
-
     def fit(
         self,
         X: Iterable[Any],

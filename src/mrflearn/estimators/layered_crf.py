@@ -23,6 +23,7 @@ from mrflearn.features.features import (
     Numbering,
     compile_features,
     compile_labels,
+    sequence_weights,
     warn_of_single_label,
 )
 from mrflearn.features.index import FactorTemplate
@@ -53,14 +54,6 @@ class LayeredSequences(FieldCRF):
     pieces: Pieces | None = "factors"
 
     wiring_: SequenceWiring = field(init=False)
-    single: ClassVar[bool] = False  # one layer, without a list around it
-
-    @property
-    def classes_(self) -> list[Any]:
-        """The labels in the order of their first appearance; of several layers a list of each."""
-        self._fitted()
-        names = [list(own) for own in self.names_]
-        return names[0] if self.single else names
 
     def _fit(
         self,
@@ -87,7 +80,7 @@ class LayeredSequences(FieldCRF):
         sizes = tuple(len(own.names) for own in labels)
         pairs = pairwise(range(len(labels))) if coupled is None else ((i, j) for i, j in coupled)
         wiring = SequenceWiring(sizes, tuple(pairs), self.features_on)
-        weight = self._weights(features, labels[0], sample_weight)
+        weight = sequence_weights(features.lengths, labels[0], None, sample_weight)
 
         def learn(
             model: Self, skips: Int64[Tensor, "n 2"] | None, start: LogLinearField | None = None
@@ -100,9 +93,9 @@ class LayeredSequences(FieldCRF):
         start = None
         if from_chain:
             # [Sutton and McCallum 2009, 5.1.3] From uniform weights loopy BP may not converge.
-            self._tell("first without skip edges, by maximum likelihood:")
+            self._report("first without skip edges, by maximum likelihood:")
             start = learn(clone(self).set_params(estimator="ml"), None)
-            self._tell(f"now with skip edges, by {self.estimator}:")
+            self._report(f"now with skip edges, by {self.estimator}:")
         learn(self, joined_tokens(joined, features.lengths), start)
         for own in labels:
             own.names.closed = True
@@ -185,6 +178,7 @@ class FactorialCRF(LayeredSequences):
 
     """
 
+    single: ClassVar[bool] = False
     coupled: Sequence[tuple[int, int]] | None = None
 
     def fit(
@@ -257,7 +251,6 @@ class SkipChainCRF(LayeredSequences):
 
     """
 
-    single: ClassVar[bool] = True
     rule: Rule = "capitalised"
     word: str | WordOf | None = "word"
     start: Literal["zero", "chain"] = "zero"
@@ -373,9 +366,7 @@ def named_word(name: str | None, item: Any) -> str:
             if isinstance(attribute, str) and attribute.startswith(f"{name}="):
                 return attribute.removeprefix(f"{name}=")
     sought = f"neither {{{name!r}: WORD}} nor '{name}=WORD' is in {item!r:.80}"
-    raise DataError(
-        f"an item has no word: {sought}. Name its feature by word=..., or give words=..."
-    )
+    raise DataError(f"an item has no word: {sought}. Name its feature in word=, or give words=.")
 
 
 # Which tokens of a document are joined: rules from words to pairs of positions.

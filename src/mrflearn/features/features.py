@@ -28,7 +28,7 @@ from typing import Any, Literal, final
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32, Int32, Int64
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError, DataWarning
@@ -538,13 +538,14 @@ def sequence_weights(
     lengths: Int64[Tensor, " b"],
     labels: CompiledLabels,
     class_weight: Mapping[str, float] | Literal["balanced"] | None,
-    own: Float[Tensor, " b"] | None,
+    sample_weight: ArrayLike | None,
 ) -> Float[Tensor, " b"] | None:
     """The weight of each sequence; None: all count once.
 
     `"balanced"` weighs a label by tokens / (labels * tokens of that label), as scikit-learn does.
     A label that a mapping does not name weighs 1, and so does an uncertain one.
     """
+    own = None if sample_weight is None else torch.tensor(np.asarray(sample_weight, np.float64))
     if own is not None and (own.shape != lengths.shape or not bool((own >= 0).all())):
         raise DataError(
             f"sample_weight must hold one number of at least 0 for each of the {len(lengths)} "

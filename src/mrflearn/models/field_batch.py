@@ -159,11 +159,9 @@ class SequenceWiring:
     features_on: FeaturesOn = "edges"
 
     def __post_init__(self) -> None:
-        offered, layers = get_args(FeaturesOn), len(self.labels)
-        if self.features_on not in offered:
-            raise GraphError(
-                f"features_on={self.features_on!r} is not one of {', '.join(offered)}."
-            )
+        place, layers = self.features_on, len(self.labels)
+        if place not in get_args(FeaturesOn):
+            raise GraphError(f"features_on={place!r} is not one of edges, nodes, both.")
         for i, j in self.coupled:
             if i == j or not (0 <= i < layers and 0 <= j < layers):
                 known = f"name two of the {layers} layers (0 to {layers - 1})"
@@ -184,11 +182,8 @@ def sequence_batch(
     Groups without a factor are left out, and with `only` those of other names.  Without `labels`
     every variable may be in any state.
     """
-    kept = [
-        (group, own)
-        for group, own in _groups(wiring, with_bias(features), skips)
-        if (len(group) if only is None else group.name in only)
-    ]
+    pairs = _groups(wiring, with_bias(features), skips)
+    kept = [own for own in pairs if (len(own[0]) if only is None else own[0].name in only)]
     groups, sets = zip(*kept, strict=True) if kept else ((), ())
     states = torch.tensor(wiring.labels).repeat(features.tokens)
     owner = torch.arange(len(features)).repeat_interleave(features.lengths * len(wiring.labels))

@@ -153,12 +153,6 @@ class Singles:
             chosen *= self.value
         gradient.index_add_(0, self.weight, chosen)
 
-    def sorted(self) -> Singles:
-        """The same, weight by weight."""
-        order = self.weight.argsort(stable=True)
-        value = None if self.value is None else self.value[order]
-        return Singles(self.place[order], self.weight[order], value)
-
 
 @dataclass(frozen=True, eq=False)
 class WeightIncidence:
@@ -220,8 +214,10 @@ class WeightIncidence:
 
     def only_back(self, longest: int | None = None) -> WeightIncidence:
         """The way back alone, single weights in the order in which gradients add them up."""
-        back = self.with_back(longest).back
-        return WeightIncidence(self.rows(0, 0, 1).bags, self.singles.sorted(), back)
+        own, order = self.singles, self.singles.weight.argsort(stable=True)
+        value = None if own.value is None else own.value[order]
+        singles = Singles(own.place[order], own.weight[order], value)
+        return WeightIncidence(self.rows(0, 0, 1).bags, singles, self.with_back(longest).back)
 
     def scores(
         self, weights: Float[Tensor, " f"], table: Float[Tensor, "r s"]

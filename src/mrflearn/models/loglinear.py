@@ -334,16 +334,19 @@ class LogLinearField:
         """Of a linear chain: the scores of steps that no attribute changes."""
         return self.plans.chain.table(self.moves)
 
-    def potentials(self, batch: FieldBatch) -> Potentials:
-        """A table for every row of features; differentiable in the weights."""
+    def incidences(self, batch: FieldBatch, dtype: torch.dtype) -> tuple[FeatureIncidence, ...]:
+        """Which weights the tables of a batch are made of, whatever their values."""
         self.check(batch)
-        tables = (
-            self.table(index, whole_incidence(plan, features, self.dtype))
-            for index, (plan, features) in enumerate(
-                zip(self.plans.whole, batch.features, strict=True)
-            )
-        )
-        return Potentials(batch.graph, tuple(DenseTable(table) for table in tables))
+        own = zip(self.plans.whole, batch.features, strict=True)
+        return tuple(whole_incidence(plan, features, dtype) for plan, features in own)
+
+    def potentials(
+        self, batch: FieldBatch, incidences: Sequence[FeatureIncidence] | None = None
+    ) -> Potentials:
+        """A table for every row of features; differentiable in the weights."""
+        own = self.incidences(batch, self.dtype) if incidences is None else incidences
+        tables = tuple(DenseTable(self.table(index, each)) for index, each in enumerate(own))
+        return Potentials(batch.graph, tables)
 
     def table(self, index: int, incidence: FeatureIncidence) -> Float[Tensor, " r *shape"]:
         """The scores of all cells of one template for the rows of an incidence."""
@@ -360,11 +363,9 @@ class LogLinearField:
         if found != wanted:
             raise GraphError(f"the graph has the factors {found}; the field was made for {wanted}.")
         for group, template in zip(graph.groups, self.templates, strict=True):
-            if len(group) and graph.shape(group) != template.shape:
-                raise GraphError(
-                    f"factors '{group.name}' have {graph.shape(group)} states here; "
-                    f"the field was made for {template.shape}."
-                )
+            if len(group) and (shape := graph.shape(group)) != template.shape:
+                made = f"the field was made for {template.shape}"
+                raise GraphError(f"factors '{group.name}' have {shape} states here; {made}.")
 
 
 def weights_of(

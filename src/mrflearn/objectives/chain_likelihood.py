@@ -60,11 +60,6 @@ class ChainBlock:
     moves: WeightIncidence | None  # None: all rows share one transition table
     chain: LabelChain
 
-    @property
-    def states(self) -> int:
-        """How many states a row has."""
-        return self.chain.states
-
     @cached_property
     def amount(self) -> Float[Tensor, " r"]:
         """How often each row counts."""
@@ -75,7 +70,7 @@ class ChainBlock:
     @cached_property
     def sides(self) -> tuple[PieceSide, PieceSide]:
         """The known states before and after every row."""
-        return chain_pieces.sides(_known(self), self.steps, self.amount, self.states)
+        return chain_pieces.sides(_known(self), self.steps, self.amount, self.chain.states)
 
     @cached_property
     def observed(self) -> tuple[Int64[Tensor, " r"], Int64[Tensor, " n"], Float[Tensor, " n"]]:
@@ -87,19 +82,18 @@ class ChainBlock:
 
     def places(self, path: Int64[Tensor, " r"]) -> tuple[Int64[Tensor, " r"], Int64[Tensor, " q"]]:
         """Where the states of a path and its steps stand in the tables of all rows, flat."""
-        row, starting = torch.arange(len(path), device=path.device), self.steps.starting
-        step = path[self.steps.previous] * self.states + path[starting:]
+        row, states = torch.arange(len(path), device=path.device), self.chain.states
+        step = path[self.steps.previous] * states + path[self.steps.starting :]
         if self.moves is not None:  # each row has a table of its own
-            step += row[: len(step)] * self.states**2
-        return row * self.states + path, step
+            step += row[: len(step)] * states**2
+        return row * states + path, step
 
 
 @dataclass(frozen=True, eq=False)
 class Shard:
     """Blocks for one core, with what carries their gradients back to the weights."""
 
-    blocks: tuple[ChainBlock, ...]
-    rows: int
+    blocks: list[ChainBlock]
     tokens: WeightIncidence
     dense: Float[Tensor, "k d"] | None
 
@@ -112,11 +106,9 @@ def make_shards(model: LogLinearField, batch: ChainBatch, count: int) -> list[Sh
     most = max(1, (NUMBERS_ON_GPU if on_gpu else NUMBERS_IN_BLOCK) // states)
     blocks = count * max(1, -(-tokens // (most * count)))
     sizes = tokens / blocks, min(tokens / blocks, NUMBERS_IN_TABLES / states**2)
-    groups = [
-        group
-        for kind, with_edges in _kinds(model, batch)
-        for group in _cut(kind, batch.features.lengths, sizes[with_edges])
-    ]
+    groups: list[Tensor] = []
+    for kind, with_edges in _kinds(model, batch):
+        groups += _cut(kind, batch.features.lengths, sizes[with_edges])
     dealt = [groups[start::count] for start in range(count)]
     return [_shard(model, batch, share) for share in dealt if share]
 
@@ -142,7 +134,7 @@ def _shard(model: LogLinearField, batch: ChainBatch, groups: list[Tensor]) -> Sh
         first = rows.stop
     back = incidence.only_back(None if device.type == "cpu" else LONGEST_PIECE)
     dense = None if tokens.dense is None else tokens.dense.to(device, model.dtype)
-    return Shard(tuple(blocks), first, moved(back, device), dense)
+    return Shard(blocks, moved(back, device), dense)
 
 
 def _labels(
@@ -204,9 +196,8 @@ def _cut(sequences: Tensor, lengths: Tensor, tokens: float) -> list[Tensor]:
 
 def _known(block: ChainBlock) -> Int64[Tensor, " r"]:
     if block.gold is None:
-        raise TrainingError(
-            "the perceptron needs every label; None and sets are for algorithm='lbfgs'."
-        )
+        needed = "the perceptron needs every label"
+        raise TrainingError(f"{needed}; None and sets are for algorithm='lbfgs'.")
     return block.gold
 
 
@@ -233,15 +224,14 @@ def likelihood(
     """log Z less the score of the labels, or less log Z over those allowed."""
     if block.gold is not None:
         own = row_scores(unary, table, block.gold, block.steps)
-        value, single, pair = _moments(unary - own[:, None], table, block)
+        found = _moments(unary - own[:, None], table, block)
         rows, codes, counts = block.observed
-        _subtract(single, rows, block.amount)
-        _subtract(pair, codes, counts)
-        return ChainLoss(value, single, pair)
+        _subtract(found.single, rows, block.amount)
+        _subtract(found.pair, codes, counts)
+        return found
     assert block.allowed is not None  # noqa: S101 - a block has either
-    value, single, pair = _moments(unary, table, block)
     bound = _moments(unary.masked_fill(~block.allowed, -torch.inf), table, block)
-    return ChainLoss(value - bound[0], single - bound[1], pair - bound[2])
+    return ChainLoss(*map(torch.sub, _moments(unary, table, block), bound))
 
 
 def perceptron(
@@ -288,7 +278,7 @@ def _subtract(counts: Tensor, place: Tensor, amount: Tensor) -> None:
     counts.view(-1).index_add_(0, place, amount.to(counts.dtype), alpha=-1)
 
 
-def _moments(unary: Tensor, table: Tensor, block: ChainBlock) -> tuple[Tensor, Tensor, Tensor]:
+def _moments(unary: Tensor, table: Tensor, block: ChainBlock) -> ChainLoss:
     """log Z, and probabilities of states and pairs (their sum, or those of each row), weighted."""
     steps, weight = block.steps, block.weight
     if table.ndim == 2:
@@ -300,7 +290,7 @@ def _moments(unary: Tensor, table: Tensor, block: ChainBlock) -> tuple[Tensor, T
             pair *= block.amount[steps.starting :, None, None]
     if weight is not None:
         single *= block.amount[:, None]
-    return _total(value.double(), block), single, pair
+    return ChainLoss(_total(value.double(), block), single, pair)
 
 
 def _total(values: Float[Tensor, " b"], block: ChainBlock) -> Float[Tensor, ""]:
@@ -330,7 +320,8 @@ class ChainObjective(Objective[LogLinearField]):
     def _shard(self, model: LogLinearField, shard: Shard) -> Evaluation:
         plans, chain = model.plans, model.plans.chain
         value = torch.zeros((), dtype=torch.float64, device=model.device)
-        scores = model.weights[0].new_empty(shard.rows, model.templates[0].cells)
+        rows = shard.blocks[-1].rows.stop
+        scores = model.weights[0].new_empty(rows, model.templates[0].cells)
         moves = torch.zeros_like(model.moves, dtype=torch.float64)
         narrow, wide = torch.zeros_like(model.moves), torch.zeros_like(model.tables[1])
         for block in shard.blocks:

@@ -43,11 +43,9 @@ class Expected:
     documents: Float[Tensor, "d h"]
 
     def __add__(self, other: Expected) -> Expected:
-        names = ("log_likelihood", "impossible", "weights", "tags", "rules", "start", "documents")
-        return Expected(
-            tables=tuple(a + b for a, b in zip(self.tables, other.tables, strict=True)),
-            **{name: getattr(self, name) + getattr(other, name) for name in names},
-        )
+        summed = {name: own + getattr(other, name) for name, own in vars(self).items()}
+        summed["tables"] = tuple(map(torch.add, self.tables, other.tables))
+        return Expected(**summed)
 
 
 def counts_of_others(counts: Sequence[Expected], place: int) -> Expected:

@@ -83,12 +83,11 @@ def field_objective(
     model.check(batch)
     if principle.estimator == "bp":
         return FieldLikelihood(model, batch, principle.bp, threads)
-    whole = principle.estimator == "ml"
     if not isinstance(principle.pieces, str):
         batch = split_batch(batch, named_pieces(batch, principle.pieces))
-    if whole or not isinstance(principle.pieces, str):
+    if principle.estimator == "ml" or not isinstance(principle.pieces, str):
         inference, reason = Automatic().chosen(batch.graph)
-        if reason is not None and not whole:
+        if reason is not None and principle.estimator != "ml":
             raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
         if reason is not None:
             raise InferenceError(reason)

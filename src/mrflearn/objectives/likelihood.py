@@ -26,11 +26,11 @@ from torch import Tensor
 from mrflearn.execution.resources import Threads
 from mrflearn.features.observations import CliqueCounts
 from mrflearn.graph.evidence import restrict
-from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.messages import is_forest
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.incidence import FeatureIncidence, whole_incidence
+from mrflearn.models.incidence import FeatureIncidence
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective
 
@@ -86,8 +86,7 @@ class _Part:
     converged: bool = True
 
     def potentials(self, model: LogLinearField) -> Potentials:
-        tables = (model.table(k, own) for k, own in enumerate(self.incidences))
-        found = Potentials(self.batch.graph, tuple(DenseTable(table) for table in tables))
+        found = model.potentials(self.batch, self.incidences)
         return restrict(found, self.batch.allowed_states()) if self.restricted else found
 
 
@@ -102,7 +101,6 @@ class FieldLikelihood(Objective[LogLinearField]):
     threads: Threads
 
     def __post_init__(self) -> None:
-        self.model.check(self.batch)
         self.blocks = list(self._cut())
 
     @property
@@ -159,13 +157,13 @@ class FieldLikelihood(Objective[LogLinearField]):
     def _cut(self) -> Iterator[_Part]:
         uncertain = _uncertain(self.batch)
         most = NUMBERS_UNDER_MESSAGES if self.inference.warm_starts else NUMBERS_IN_TABLES
-        for first, end in spans_of(self.batch, self.threads.count, most=most):
-            own = self.batch.examples(torch.arange(first, end))
-            plans = zip(self.model.plans.whole, own.features, strict=True)
-            incidences = tuple(whole_incidence(*each, INFERENCE) for each in plans)
-            weight = torch.ones(end - first) if own.weight is None else own.weight
+        everyone = torch.arange(self.batch.graph.components)
+        for examples in runs_of(self.batch, everyone, self.threads.count, most):
+            own = self.batch.examples(examples)
+            incidences = self.model.incidences(own, INFERENCE)
+            weight = torch.ones(len(examples)) if own.weight is None else own.weight
             yield _Part(own, incidences, weight.double(), restricted=False)
-            unsure = uncertain[first:end]
+            unsure = uncertain[examples]
             if bool(unsure.any()):  # the examples with known labels count 0 times then
                 yield _Part(own, incidences, -weight.double() * unsure, restricted=True)
 
@@ -177,27 +175,17 @@ def _uncertain(batch: FieldBatch) -> Bool[Tensor, " c"]:
     return found
 
 
-def spans_of(
-    batch: FieldBatch,
-    cores: int,
-    order: Int64[Tensor, " c"] | None = None,
-    most: int = NUMBERS_IN_TABLES,
-) -> Iterator[tuple[int, int]]:
-    """Runs of examples whose tables fit in memory together, and enough runs for every core.
-
-    With an `order` the runs count the examples in that order.
-    """
+def runs_of(
+    batch: FieldBatch, order: Int64[Tensor, " c"], cores: int = 1, most: int = NUMBERS_IN_TABLES
+) -> tuple[Int64[Tensor, " n"], ...]:
+    """Runs of examples in that order whose tables fit in memory together, enough for every core."""
     graph = batch.graph
     entries = torch.zeros(graph.components, dtype=torch.int64)
     for group in graph.groups:
         if len(group):
             cells = int(graph.states[group.scope[0]].prod())
             entries += cells * torch.bincount(graph.component_of(group), minlength=graph.components)
-    if order is not None:
-        entries = entries[order]
+    entries = entries[order]
     most = max(1, min(most, -(-int(entries.sum()) // max(1, cores))))
     number = (entries.cumsum(0) - entries).div(most, rounding_mode="floor")
-    begin = 0
-    for count in number.unique_consecutive(return_counts=True)[1].tolist():
-        yield begin, begin + count
-        begin += count
+    return order.split(number.unique_consecutive(return_counts=True)[1].tolist())
