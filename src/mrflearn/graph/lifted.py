@@ -44,7 +44,8 @@ class WordPotentials(NamedTuple):
 
     def double(self) -> WordPotentials:
         """The same scores in double precision."""
-        return WordPotentials(*(None if own is None else own.double() for own in self))
+        triples, duals = (None if own is None else own.double() for own in self[3:])
+        return WordPotentials(*(own.double() for own in self[:3]), triples, duals)
 
     def tables(self) -> Float[Tensor, "k c c"]:
         """All pair scores at once, rows for the left word; for small vocabularies."""

@@ -161,10 +161,8 @@ class AnnealedImportance(Method):
         found = replace(self, chains=chains)._estimate(potentials, generator)
         lost = found.log_partition == -torch.inf
         if bool(lost.any()):
-            found = f"component {int(lost.nonzero()[0])}: all {chains} chains ended"
-            raise InferenceError(
-                f"{found} in impossible states. Are there others? Try JunctionTree."
-            )
+            ended = f"component {int(lost.nonzero()[0])}: all {chains} chains ended"
+            raise InferenceError(f"{ended} in impossible states. Try more, or JunctionTree.")
         found.warn()
         weights = torch.softmax(found.log_weights, dim=1)
         source = torch.multinomial(weights, count, replacement=True, generator=generator)

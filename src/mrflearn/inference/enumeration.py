@@ -94,8 +94,8 @@ class Enumeration(BeliefMethod):
         for component, listing in enumerate(_listings(potentials)):
             rising = _normalised(listing.scores).cumsum(dim=0)
             insist_possible(rising[-1:].log(), torch.tensor([component]))
-            place = {"generator": generator, "device": generator.device}
-            point = torch.rand(count, dtype=rising.dtype, **place).to(rising)
+            point = torch.empty(count, dtype=rising.dtype, device=generator.device)
+            point = point.uniform_(generator=generator).to(rising)
             # The first row whose running total exceeds the point has a positive probability.
             rows = torch.searchsorted(rising, point * rising[-1], right=True)
             samples[:, listing.members] = listing.states[rows][:, listing.members]
