@@ -45,7 +45,8 @@ class WordPotentials(NamedTuple):
     def double(self) -> WordPotentials:
         """The same scores in double precision."""
         triples, duals = (None if own is None else own.double() for own in self[3:])
-        return WordPotentials(*(own.double() for own in self[:3]), triples, duals)
+        unary, left, right = (own.double() for own in self[:3])
+        return WordPotentials(unary, left, right, triples, duals)
 
     def tables(self) -> Float[Tensor, "k c c"]:
         """All pair scores at once, rows for the left word; for small vocabularies."""
