@@ -75,7 +75,7 @@ def expect(table: Tensor, beliefs: list[Tensor]) -> Tensor:
         others.append((own, size, stride))
     rows = table.movedim(-1, 1).reshape(states, -1)
     number = torch.arange(factors)
-    return Facet(rows, number[:, None] * cells, tuple(others), number, number, 0).expect(single)
+    return Facet(rows, number[:, None] * cells, tuple(others), number, 0).expect(single)
 
 
 def test_a_mean_ignores_forbidden_states_of_no_weight() -> None:

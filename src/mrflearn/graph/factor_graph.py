@@ -106,10 +106,10 @@ class FactorGraph:
         object.__setattr__(self, "components", max(counted, self.components))
         for group in self.groups:
             if not isinstance(group, FactorGroup):
-                wanted = (
-                    f"groups are FactorGroup('pairs', [(0, 1)]), not this {type(group).__name__}"
+                raise GraphError(
+                    f"groups are FactorGroup('pairs', [(0, 1)]), not this {type(group).__name__}. "
+                    "For (variables, table) pairs try dense_potentials()."
                 )
-                raise GraphError(f"{wanted}. For (variables, table) pairs try dense_potentials().")
             if len(group):
                 self._check(group)
 

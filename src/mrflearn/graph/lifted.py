@@ -57,15 +57,15 @@ class WordPotentials(NamedTuple):
         spread = self.offsets, -1, -1
         return self.left.expand(spread), self.right.expand(spread)
 
-    def position_scores(self, line: Int[Tensor, " n"]) -> Float[Tensor, " n-k"]:
-        """The score of each position of a line after the first K, with the pairs that it ends."""
-        context, own = self.offsets, line[self.offsets :]
+    def position_scores(self, lines: Int[Tensor, "*b n"]) -> Float[Tensor, "*b n-k"]:
+        """The score of each position of lines after the first K, with the pairs that it ends."""
+        before = lines.unfold(-1, self.offsets + 1, 1)  # the words before each, and the word itself
+        own = before[..., -1]
         total = self.unary[own]
         for k, (left, right) in enumerate(zip(*self.factors(), strict=True), start=1):
-            total = total + (left[line[context - k : len(line) - k]] * right[own]).sum(1)
+            total = total + (left[before[..., -1 - k]] * right[own]).sum(-1)
         if self.triples is not None:
-            first = context - 2
-            total = total + self.triples[line[first:-2], line[first + 1 : -1], own]
+            total = total + self.triples[before[..., -3], before[..., -2], own]
         return total
 
     def conditional(

@@ -86,13 +86,11 @@ class AnnealedEstimate:
         worst = int(torch.where(self.reliable, torch.inf, self.effective_groups).argmin())
         effective, chains = float(self.effective_chains[worst]), self.log_weights.shape[1]
         where = f" of component {worst}" if len(self.reliable) > 1 else ""
-        warnings.warn(
-            f"annealed importance sampling: log Z{where} rests on {effective:.1f} effective chains "
-            f"of {chains}. It is uncertain by {float(self.standard_error[worst]):.3g} and may be "
-            "too low. More chains or temperatures may help, or an exact method where one applies.",
-            AccuracyWarning,
-            stacklevel=3,
-        )
+        problem = f"log Z{where} rests on {effective:.1f} effective chains of {chains}"
+        doubt = f"is uncertain by {float(self.standard_error[worst]):.3g} and may be too low"
+        advice = "Try more chains or temperatures, or an exact method."
+        message = f"annealed importance sampling: {problem}; it {doubt}. {advice}"
+        warnings.warn(message, AccuracyWarning, stacklevel=3)
 
 
 @final
@@ -118,10 +116,8 @@ class AnnealedImportance(Method):
     def __post_init__(self) -> None:
         steps = 1 if self.temperatures is None else self.temperatures
         if self.groups < 2 or self.chains < self.groups or steps < 1:
-            raise InferenceError(
-                f"chains={self.chains}, groups={self.groups}, temperatures={self.temperatures}: an "
-                "error bar needs at least 2 groups of at least 1 chain, and the path 1 step."
-            )
+            given = f"chains={self.chains}, groups={self.groups}, temperatures={self.temperatures}"
+            raise InferenceError(f"{given}: at least 2 groups of at least 1 chain, and 1 step.")
 
     @one_thread()
     def estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
@@ -165,10 +161,8 @@ class AnnealedImportance(Method):
         found = replace(self, chains=chains)._estimate(potentials, generator)
         lost = found.log_partition == -torch.inf
         if bool(lost.any()):
-            raise InferenceError(
-                f"component {int(lost.nonzero()[0])}: all {chains} chains ended in impossible "
-                "states. There may be no possible one; JunctionTree decides where the width allows."
-            )
+            ended = f"component {int(lost.nonzero()[0])}: all {chains} chains ended"
+            raise InferenceError(f"{ended} in impossible states. Try more, or JunctionTree.")
         found.warn()
         weights = torch.softmax(found.log_weights, dim=1)
         source = torch.multinomial(weights, count, replacement=True, generator=generator)
@@ -235,9 +229,7 @@ class _Run:
     def _resample(self, groups: Bool[Tensor, "c g"], shares: Float[Tensor, "c g m"]) -> None:
         """Systematic resampling within these groups."""
         each, place = shares.shape[2], torch.arange(shares.shape[2], device=shares.device)
-        offset = torch.rand(
-            (*groups.shape, 1), generator=self.generator, dtype=shares.dtype, device=shares.device
-        )
+        offset = torch.empty_like(shares[..., :1]).uniform_(generator=self.generator)
         edges = shares.cumsum(2)
         # Relative to the sum as rounded, and below it, so that no empty share is met.
         marks = (place + offset) / each * edges[..., -1:] * (1 - 1e-14)
@@ -334,30 +326,15 @@ class _Ring:
         allowed = (self.scores.unary > -torch.inf).sum(0, keepdim=True)
         return self.positions * allowed.double().log()
 
-    def start(
-        self,
-        chains: int,
-        generator: torch.Generator,
-        share: float,  # noqa: ARG002 - always 0
-    ) -> Int[Tensor, "n p"]:
-        allowed = (self.scores.unary > -torch.inf).to(self.scores.unary.dtype)
-        words = torch.multinomial(
-            allowed, chains * self.positions, replacement=True, generator=generator
-        )
-        return words.view(chains, self.positions)
+    def start(self, chains: int, generator: torch.Generator, share: float) -> Int[Tensor, "n p"]:
+        unary = self.scores.unary
+        weight = (unary * share).masked_fill(unary == -torch.inf, -torch.inf).softmax(0)
+        shape = chains, self.positions
+        return torch.multinomial(weight, math.prod(shape), True, generator=generator).view(shape)
 
     def score(self, states: Int[Tensor, "n p"]) -> Float[Tensor, "1 n"]:
-        scores = self.scores
-        spread = scores.offsets, -1, -1
-        total = scores.unary[states].double().sum(1)
-        pairs = zip(scores.left.expand(spread), scores.right.expand(spread), strict=True)
-        for offset, (left, right) in enumerate(pairs, start=1):
-            products = left[states] * right[states.roll(-offset, 1)]
-            total += products.sum(2).double().sum(1)
-        if scores.triples is not None:
-            three = states, states.roll(-1, 1), states.roll(-2, 1)
-            total += scores.triples[three].double().sum(1)
-        return total.unsqueeze(0)
+        around = torch.cat([states[:, -self.scores.offsets :], states], dim=1)
+        return self.scores.position_scores(around).double().sum(1).unsqueeze(0)
 
     def sweep(self, states: Int[Tensor, "n p"], generator: torch.Generator, share: float) -> None:
         positions = states.shape[1]

@@ -58,10 +58,8 @@ def plan_or_reason(graph: FactorGraph) -> ChainPlan | str:
     """The plan of a graph, or why it has none."""
     for group in graph.groups:
         if group.arity > 2 and len(group):
-            return (
-                f"group '{group.name}' has factors of {group.arity} variables; "
-                f"a chain has at most 2. {ELSEWHERE}"
-            )
+            found = f"group '{group.name}' has factors of {group.arity} variables"
+            return f"{found}; a chain has at most 2. {ELSEWHERE}"
     edges = _edges(graph)
     degree = torch.bincount(edges.flatten(), minlength=graph.variables)
     if len(degree) and int(degree.max()) > 2:
@@ -88,12 +86,10 @@ def _not_a_path(graph: FactorGraph, variable: int, reason: str) -> str:
 
 def _edges(graph: FactorGraph) -> Int[Tensor, "e 2"]:
     """The joined pairs, each once, the smaller number first."""
-    scopes = [group.scope for group in graph.groups if group.arity == 2]
-    if not scopes:
-        return torch.zeros(0, 2, dtype=torch.int64)
-    low, high = torch.cat(scopes).cpu().sort(dim=1).values.unbind(dim=1)
-    code = torch.unique(low * graph.variables + high)
+    scopes = (group.scope.cpu() for group in graph.groups if group.arity == 2)
+    ends = torch.cat([torch.zeros(0, 2, dtype=torch.int64), *scopes]).sort(dim=1).values
     size = max(graph.variables, 1)
+    code = torch.unique(ends[:, 0] * size + ends[:, 1])
     return torch.stack([code.div(size, rounding_mode="floor"), code % size], dim=1)
 
 
@@ -104,14 +100,12 @@ def _walk(edges: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
     """
     low, high = edges.T
     joined = sparse_graph(np.ones(len(edges)), low, high, variables)
-    count, path = connected_components(joined, directed=False)
+    _, path = connected_components(joined, directed=False)
     ends = np.flatnonzero(np.bincount(edges.ravel(), minlength=variables) < 2)
-    first = np.full(count, -1)
-    first[path[ends[::-1]]] = ends[::-1]  # the smallest is written last
-    starts = first[first >= 0]
-    if not len(starts):
-        return path.astype(np.int64), np.full(variables, -1)
-    distance = dijkstra(joined, directed=False, indices=starts, unweighted=True, min_only=True)
+    _, first = np.unique(path[ends], return_index=True)  # the smallest end of each path
+    distance = np.full(variables, np.inf)
+    if len(first):
+        distance = dijkstra(joined, False, ends[first], unweighted=True, min_only=True)
     position = np.where(np.isfinite(distance), distance, -1).astype(np.int64)
     return path.astype(np.int64), position
 
@@ -125,13 +119,12 @@ def _links(group: FactorGroup, row: Tensor, starting: int) -> Links | None:
 
 
 def _shared(groups: Sequence[FactorGroup], links: list[Links | None], steps: int) -> int | None:
-    pairs = [i for i, link in enumerate(links) if link is not None and len(groups[i])]
+    pairs = [(i, link) for i, link in enumerate(links) if link is not None and len(link.step)]
     if len(pairs) != 1:
         return None
-    group, link = groups[pairs[0]], links[pairs[0]]
-    one_table = bool((group.table == group.table[0]).all())
-    straight = link is not None and not bool(link.turned.any())
-    return pairs[0] if one_table and straight and len(group) == steps else None
+    (index, link), table = pairs[0], groups[pairs[0][0]].table
+    whole = len(table) == steps and not bool(link.turned.any())
+    return index if whole and bool((table == table[0]).all()) else None
 
 
 # Exact inference where every connected part of a graph is a path.
@@ -241,13 +234,12 @@ def _factor_beliefs(
     beliefs = []
     parts = zip(potentials.graph.groups, potentials.tables, plan.links, strict=True)
     for group, table, link in parts:
-        shape = table.shape[1:]
         if not len(group):
-            beliefs.append(single.new_zeros(0, *shape))
-        elif link is None:
-            beliefs.append(single[plan.row[group.scope[:, 0]], : shape[0]])
+            own = single.new_zeros(table.shape)[:0]
         else:
-            beliefs.append(_turn(pair[link.step], link)[:, : shape[0], : shape[1]])
+            rows = plan.row[group.scope[:, 0]]
+            own = single[rows] if link is None else _turn(pair[link.step], link)
+        beliefs.append(own[(slice(None), *map(slice, table.shape[1:]))])
     return tuple(beliefs)
 
 

@@ -40,11 +40,9 @@ class Enumeration(BeliefMethod):
         worst = int(digits.argmax())
         if float(digits[worst]) <= math.log10(self.most_assignments) + 1e-9:
             return None
-        return (
-            f"component {worst} has about 10^{float(digits[worst]):.1f} assignments; enumeration "
-            f"stops at {self.most_assignments}. Try JunctionTree() if the graph has "
-            "a small width, or BeliefPropagation() for an approximation."
-        )
+        found = f"component {worst} has about 10^{float(digits[worst]):.1f} assignments"
+        limit = f"enumeration stops at {self.most_assignments}"
+        return f"{found}; {limit}. Try JunctionTree(), or BeliefPropagation()."
 
     def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
         graph, found = potentials.graph, zero_beliefs(potentials)
@@ -76,9 +74,8 @@ class Enumeration(BeliefMethod):
         insist(self, potentials.graph)
         graph = potentials.graph
         assignments = torch.zeros(count, graph.variables, dtype=torch.int64, device=graph.device)
-        scores = torch.full(
-            (count, graph.components), -torch.inf, dtype=potentials.dtype, device=graph.device
-        )
+        shape = count, graph.components
+        scores = torch.full(shape, -torch.inf, dtype=potentials.dtype, device=graph.device)
         for component, listing in enumerate(_listings(potentials)):
             ranked, rows = listing.scores.sort(descending=True, stable=True)
             found = min(count, len(rows))
@@ -97,9 +94,8 @@ class Enumeration(BeliefMethod):
         for component, listing in enumerate(_listings(potentials)):
             rising = _normalised(listing.scores).cumsum(dim=0)
             insist_possible(rising[-1:].log(), torch.tensor([component]))
-            point = torch.rand(
-                count, dtype=torch.float64, generator=generator, device=generator.device
-            ).to(rising)
+            point = torch.empty(count, dtype=rising.dtype, device=generator.device)
+            point = point.uniform_(generator=generator).to(rising)
             # The first row whose running total exceeds the point has a positive probability.
             rows = torch.searchsorted(rising, point * rising[-1], right=True)
             samples[:, listing.members] = listing.states[rows][:, listing.members]

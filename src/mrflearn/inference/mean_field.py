@@ -40,7 +40,7 @@ class MeanField(BeliefMethod):
     def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
         potentials.check_numbers()
         field = Conditionals.of(potentials)
-        runs = [self._ascend(field, start) for start in _starts(potentials, field)]
+        runs = [self._ascend(field, start) for start in _starts(field)]
         better = runs[0].log_partition >= runs[1].log_partition
         return _chosen(potentials, better, runs)
 
@@ -76,15 +76,15 @@ def _value(field: Conditionals, single: Float[Tensor, "v s"]) -> Float[Tensor, "
     return total
 
 
-def _starts(potentials: Potentials, field: Conditionals) -> list[Float[Tensor, "v s"]]:
+def _starts(field: Conditionals) -> list[Float[Tensor, "v s"]]:
     """Marginals of the unary factors alone, and all mass on one locally best assignment."""
-    bias, legal = field.bias, potentials.graph.legal()
+    bias, legal = field.bias, field.graph.legal()
     unary = torch.softmax(bias, dim=1).nan_to_num(nan=0.0)
     uniform = legal.to(bias.dtype) / legal.sum(dim=1, keepdim=True)
     unary = torch.where(unary.sum(dim=1, keepdim=True) > 0, unary, uniform)
     generator = torch.Generator(device=bias.device).manual_seed(0)
     try:
-        states = feasible_states(potentials, field, START_CHAINS, generator)[:, 0]
+        states = feasible_states(field, START_CHAINS, generator)[:, 0]
     except InferenceError:  # then the value may well be -inf, which is a lower bound all the same
         states = bias.argmax(dim=1)
     states = iterated_conditional_modes(field, states)

@@ -44,9 +44,7 @@ def split_r_hat(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
     """
     half = len(traces) // 2
     if len(traces) < LEAST_DRAWS:
-        raise InferenceError(
-            f"R-hat needs at least {LEAST_DRAWS} draws of a chain, not {len(traces)}."
-        )
+        raise InferenceError(f"R-hat needs at least {LEAST_DRAWS} draws, not {len(traces)}.")
     halves = torch.cat([traces[:half], traces[len(traces) - half :]], dim=1)
     within = halves.var(dim=0).mean(dim=0)
     between = halves.mean(dim=0).var(dim=0)
@@ -62,9 +60,7 @@ def effective_draws(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
     """
     draws, chains = traces.shape[:2]
     if draws < LEAST_DRAWS:
-        raise InferenceError(
-            f"effective draws need at least {LEAST_DRAWS} draws of a chain, not {draws}."
-        )
+        raise InferenceError(f"an effective number needs {LEAST_DRAWS} draws, not {draws}.")
     centred = traces - traces.mean(dim=0, keepdim=True)
     spectrum = torch.fft.rfft(centred, n=2 * draws, dim=0)
     covariance = torch.fft.irfft(spectrum.abs().square(), n=2 * draws, dim=0)[:draws].mean(1)
@@ -83,6 +79,7 @@ def effective_draws(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
 # Scores of one variable's states given all others, for many variables and many chains at once.
 
 
+States = Int[Tensor, "v n"]  # of all variables, in n chains
 UPDATE_SECONDS = 8e-8  # about what tensor operations take to draw one variable of one chain
 
 
@@ -94,26 +91,15 @@ class Facet:
     first: Int[Tensor, "k 1"]  # where the rows of each factor's table begin
     others: tuple[tuple[Int[Tensor, " k"], int, int], ...]  # variables, their states, and strides
     position: Int[Tensor, " k"]  # of the factor's variable in the colour
-    component: Int[Tensor, " k"]
     axis: int
 
-    def row(self, states: Int[Tensor, "v n"]) -> Int[Tensor, "k n"]:
-        """Which row each factor reads, given the states of its other variables."""
+    def read(self, states: States) -> Float[Tensor, "s k n"]:
+        """The scores of every state on this axis, the other variables being as they are."""
         row = self.first.expand(-1, states.shape[1])
         for variables, _, stride in self.others:
             row = row + stride * states[variables]
-        return row
-
-    def read(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "s k n"]:
-        """The scores of every state on this axis, the other variables being as they are."""
-        row = self.row(states)
         values = self.rows.index_select(1, row.reshape(-1))
         return values.view(-1, *row.shape)
-
-    def read_at(self, states: Int[Tensor, "v n"], own: Int[Tensor, "k n"]) -> Float[Tensor, "k n"]:
-        """The scores where this axis is as it is, too."""
-        place = own * self.rows.shape[1] + self.row(states)
-        return self.rows.view(-1)[place]
 
     def expect(self, single: Float[Tensor, "v s"]) -> Float[Tensor, "s k"]:
         """The mean scores where the other variables are independent; 0 times -inf is 0."""
@@ -132,7 +118,7 @@ class Colour:
     bias: Float[Tensor, "s k 1"]  # -inf beyond a variable's own states
     facets: tuple[Facet, ...]
 
-    def scores(self, states: Int[Tensor, "v n"], share: float = 1.0) -> Float[Tensor, "s k n"]:
+    def scores(self, states: States, share: float = 1.0) -> Float[Tensor, "s k n"]:
         """`share` times the scores of every state given all others."""
         total = self.bias.new_zeros(*self.bias.shape[:2], states.shape[1])
         for facet in self.facets:
@@ -172,7 +158,7 @@ class Colour:
 class Conditionals:
     """A field, arranged by colours."""
 
-    graph: FactorGraph
+    potentials: Potentials
     bias: Float[Tensor, "v s"]
     colours: tuple[Colour, ...]
     compiled: Compiled = field(default_factory=lambda: Compiled(gibbs_loop))
@@ -180,31 +166,31 @@ class Conditionals:
     @classmethod
     def of(cls, potentials: Potentials) -> Conditionals:
         """The field's tables, arranged by the colours of its variables."""
-        graph, bias = potentials.graph, potentials.unary_scores().detach()
-        senders = graph.planned(wiring).senders
-        number = graph.planned(colouring)
+        bias, number = potentials.unary_scores().detach(), potentials.graph.planned(colouring)
         colours = []
-        for colour in range(int(number.max()) + 1 if len(number) else 0):
+        for colour in number.unique():
             variables = (number == colour).nonzero().squeeze(1)
-            facets = _facets(potentials, senders, variables)
-            colours.append(Colour(variables, bias[variables].T.unsqueeze(2).contiguous(), facets))
-        return cls(graph, bias, tuple(colours))
+            own = bias[variables].T.unsqueeze(2).contiguous()
+            colours.append(Colour(variables, own, _facets(potentials, variables)))
+        return cls(potentials, bias, tuple(colours))
 
-    def score(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "c n"]:
+    @property
+    def graph(self) -> FactorGraph:
+        return self.potentials.graph
+
+    def score(self, states: States) -> Float[Tensor, "c n"]:
         """The unnormalised log-probability of every chain's states by component, in float64."""
         size = self.graph.components, states.shape[1]
         total = self.bias.new_zeros(size, dtype=torch.float64)
-        total.index_add_(0, self.graph.component, self.bias.gather(1, states).double())
-        for colour in self.colours:
-            for facet in colour.facets:
-                if facet.axis == 0:  # each factor is seen from all its axes, and counts once
-                    own = states[colour.variables[facet.position]]
-                    total.index_add_(0, facet.component, facet.read_at(states, own).double())
+        for group, table in zip(self.graph.groups, self.potentials.tables, strict=True):
+            place = group.table.unsqueeze(1)
+            for variables, count in zip(group.scope.T, table.shape[1:], strict=True):
+                place = place * count + states.index_select(0, variables)
+            scores = table.dense().detach().take(place).double()
+            total.index_add_(0, self.graph.component_of(group), scores)
         return total
 
-    def sweep(
-        self, states: Int[Tensor, "v n"], generator: torch.Generator, share: float = 1.0
-    ) -> None:
+    def sweep(self, states: States, generator: torch.Generator, share: float = 1.0) -> None:
         """Every variable of every chain drawn again, in place, colour by colour."""
         fast = None if states.is_cuda else self.compiled.after(UPDATE_SECONDS * states.numel())
         factors = self.bias.new_tensor([share, _below_one(self.bias)])
@@ -224,13 +210,11 @@ class Conditionals:
         allowed = (self.bias > -torch.inf).sum(dim=1).double().log()
         return allowed.new_zeros(self.graph.components).index_add_(0, self.graph.component, allowed)
 
-    def select(self, states: Int[Tensor, "v n"], source: Int[Tensor, "c n"]) -> Int[Tensor, "v n"]:
+    def select(self, states: States, source: Int[Tensor, "c n"]) -> States:
         """The states of other chains in place of some, component by component."""
         return states.gather(1, source[self.graph.component])
 
-    def start(
-        self, chains: int, generator: torch.Generator, share: float = 1.0
-    ) -> Int[Tensor, "v n"]:
+    def start(self, chains: int, generator: torch.Generator, share: float = 1.0) -> States:
         """States drawn from `share` times the unary scores alone; 0 where these allow none."""
         bias = (self.bias * share).masked_fill(self.bias == -torch.inf, -torch.inf)
         scores = bias.T.unsqueeze(2).expand(-1, -1, chains)
@@ -238,13 +222,11 @@ class Conditionals:
         return draw(scores, zeros, generator)
 
 
-def _facets(
-    potentials: Potentials, senders: tuple[int, ...], variables: Int[Tensor, " k"]
-) -> tuple[Facet, ...]:
+def _facets(potentials: Potentials, variables: Int[Tensor, " k"]) -> tuple[Facet, ...]:
     graph, facets = potentials.graph, []
     position = torch.full((graph.variables,), -1, device=graph.device)
     position[variables] = torch.arange(len(variables), device=graph.device)
-    for index in senders:
+    for index in graph.planned(wiring).senders:
         group, table = graph.groups[index], potentials.tables[index].dense().detach()
         for axis in range(group.arity):
             own = (position[group.scope[:, axis]] >= 0).nonzero().squeeze(1)
@@ -257,16 +239,10 @@ def _facets(
             strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
             scope = group.scope[own]
             rest = [scope[:, other] for other in range(group.arity) if other != axis]
-            facets.append(
-                Facet(
-                    rows.reshape(len(rows), -1).contiguous(),
-                    number.unsqueeze(1) * math.prod(sizes),
-                    tuple(zip(rest, sizes, strides, strict=True)),
-                    position[scope[:, axis]],
-                    graph.component[scope[:, axis]],
-                    axis,
-                )
-            )
+            others = tuple(zip(rest, sizes, strides, strict=True))
+            first, place = number.unsqueeze(1) * math.prod(sizes), position[scope[:, axis]]
+            values = rows.reshape(len(rows), -1).contiguous()
+            facets.append(Facet(values, first, others, place, axis))
     return tuple(facets)
 
 
@@ -322,36 +298,28 @@ PROOF_MEMORY = 2**28  # bytes that a proof of impossibility may take
 PENALTIES = (1.0, 12.0)  # of a forbidden entry, in nats, at the beginning and the end of a search
 
 
-def feasible_states(
-    potentials: Potentials, conditionals: Conditionals, chains: int, generator: torch.Generator
-) -> Int[Tensor, "v n"]:
+def feasible_states(field: Conditionals, chains: int, generator: torch.Generator) -> States:
     """States of positive probability, one column a chain.
 
     Chains start from the unary factors alone.  Where a larger factor forbids what came out, they
     look for a possible state by annealing the number of forbidden entries; a chain that finds none
     begins, in the component concerned, where a luckier one does.
     """
-    states, possible = _search(potentials, conditionals, chains, generator)
+    states, possible = _search(field, chains, generator)
     if not bool(possible.all()):
-        lost = int((~possible).nonzero()[0])
-        raise InferenceError(
-            f"component {lost}: no state of positive probability was found by {chains} chains in "
-            f"{SEARCHES * SEARCH_SWEEPS} sweeps each. There may be none, or few: an exact method "
-            "(JunctionTree) decides; more chains search better."
-        )
+        lost = f"component {int((~possible).nonzero()[0])}: no state of positive probability"
+        raise InferenceError(f"{lost} was found by {chains} chains. Try more, or JunctionTree.")
     return states
 
 
-def with_feasible_states(
-    potentials: Potentials, conditionals: Conditionals, assignment: Int[Tensor, " v"]
-) -> Int[Tensor, " v"]:
+def with_feasible_states(field: Conditionals, assignment: Int[Tensor, " v"]) -> Int[Tensor, " v"]:
     """The assignment, with states that a search found in components where it is impossible."""
-    lost = potentials.score(assignment) == -torch.inf
+    lost = field.potentials.score(assignment) == -torch.inf
     if not bool(lost.any()):
         return assignment
     generator = torch.Generator(device=assignment.device).manual_seed(0)
-    states, possible = _search(potentials, conditionals, SEARCH_CHAINS, generator)
-    return torch.where((lost & possible)[potentials.graph.component], states[:, 0], assignment)
+    states, possible = _search(field, SEARCH_CHAINS, generator)
+    return torch.where((lost & possible)[field.graph.component], states[:, 0], assignment)
 
 
 def infeasible_components(
@@ -373,26 +341,26 @@ def infeasible_components(
 
 
 def _search(
-    potentials: Potentials, conditionals: Conditionals, chains: int, generator: torch.Generator
-) -> tuple[Int[Tensor, "v n"], Bool[Tensor, " c"]]:
+    field: Conditionals, chains: int, generator: torch.Generator
+) -> tuple[States, Bool[Tensor, " c"]]:
     """States, one column a chain, and the components in which they are possible."""
-    states = conditionals.start(chains, generator)
-    possible = conditionals.score(states) > -torch.inf
+    states = field.start(chains, generator)
+    possible = field.score(states) > -torch.inf
     if bool(possible.all()):
         return states, possible.all(dim=1)
-    conflicts = Conditionals.of(_conflicts(potentials))
+    conflicts = Conditionals.of(_conflicts(field.potentials))
     low, high = PENALTIES
     for _ in range(SEARCHES):
         for step in range(SEARCH_SWEEPS):
             share = low * (high / low) ** (step / (SEARCH_SWEEPS - 1))
             conflicts.sweep(states, generator, share)
-        possible = conditionals.score(states) > -torch.inf
+        possible = field.score(states) > -torch.inf
         if bool(possible.any(dim=1).all()):
             break
     # Chains that are impossible in a component take it from one that is possible there.
     chain = torch.arange(states.shape[1], device=states.device)
     feasible_chain = possible.to(torch.int64).argmax(dim=1, keepdim=True)
-    states = conditionals.select(states, torch.where(possible, chain, feasible_chain))
+    states = field.select(states, torch.where(possible, chain, feasible_chain))
     return states, possible.any(dim=1)
 
 
@@ -455,10 +423,8 @@ class Gibbs(Method):
         if min(self.sweeps, self.chains, self.thin) < 1 or self.burn_in < 0:
             raise InferenceError("sweeps, chains and thin must be at least 1, burn_in at least 0.")
         if self.sweeps < self.thin:
-            raise InferenceError(
-                f"{self.sweeps} sweeps of which each {self.thin}th is kept leave nothing. "
-                "Raise sweeps, or lower thin."
-            )
+            kept = f"{self.sweeps} sweeps of which each {self.thin}th is kept leave nothing"
+            raise InferenceError(f"{kept}. Raise sweeps, or lower thin.")
 
     @one_thread()
     @torch.no_grad()
@@ -466,7 +432,7 @@ class Gibbs(Method):
         """All kept draws of all chains, with diagnostics."""
         potentials.check_numbers()
         field = Conditionals.of(potentials)
-        states = feasible_states(potentials, field, self.chains, generator)
+        states = feasible_states(field, self.chains, generator)
         for _ in range(self.burn_in):
             field.sweep(states, generator)
         kept, scores = [], []

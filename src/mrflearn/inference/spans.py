@@ -15,7 +15,7 @@ n best, sampling and probabilities all obey the same constraints.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -47,11 +47,8 @@ class ChunkReading:
         names = tuple(sorted({label for letter, label in parts if letter != "O"}))
         members = [[letter != "O" and label == name for letter, label in parts] for name in names]
         joined = [[_continues(first, second) for second in parts] for first in parts]
-        return cls(
-            names,
-            torch.tensor(members, dtype=torch.bool).reshape(len(names), len(parts)),
-            torch.tensor(joined, dtype=torch.bool).reshape(len(parts), len(parts)),
-        )
+        shape = len(names), len(parts)
+        return cls(names, torch.tensor(members).bool().view(shape), torch.tensor(joined).bool())
 
     def lifted(self, label: Int[Tensor, " p"]) -> ChunkReading:
         """The same for states that each stand for a tag (pairs, in a second-order chain)."""
@@ -175,9 +172,8 @@ class TransitionMask:
 
     def __and__(self, other: TransitionMask) -> TransitionMask:
         """What both allow."""
-        return TransitionMask(
-            self.start & other.start, self.move & other.move, self.end & other.end
-        )
+        start, move, end = self.start & other.start, self.move & other.move, self.end & other.end
+        return TransitionMask(start, move, end)
 
     def lifted(self, label: Int[Tensor, " p"]) -> TransitionMask:
         """The same for states that each stand for a label (pairs, in a second-order chain)."""
@@ -196,27 +192,19 @@ class TransitionMask:
 def legal_chunks(labels: Sequence[str], scheme: Scheme) -> TransitionMask:
     """Only what is well-formed in a scheme: in IOB2, for one, I-NP after B-NP or I-NP alone."""
     if scheme not in SCHEMES:
-        raise DataError(
-            f"there is no tagging scheme '{scheme}'; there are {', '.join(SCHEMES)}; BIO is IOB2."
-        )
+        known = ", ".join(SCHEMES)
+        raise DataError(f"there is no tagging scheme '{scheme}'; there are {known}; BIO is IOB2.")
     tags = [split_tag(label) for label in labels]
-    if scheme != "BIOES" and (
-        odd := [a for a, tag in zip(labels, tags, strict=True) if tag[0] in "ES"]
-    ):
-        raise DataError(f"'{odd[0]}' is no tag of {scheme}. Is the scheme BIOES?")
     letters = {letter for letter, _ in tags}
+    if scheme != "BIOES" and letters & {"E", "S"}:
+        odd = next(label for label, tag in zip(labels, tags, strict=True) if tag[0] in "ES")
+        raise DataError(f"'{odd}' is no tag of {scheme}. Is the scheme BIOES?")
     if scheme == "BIOES" and letters & {"B", "I"} and not letters & {"E", "S"}:
-        raise DataError(
-            "in BIOES a chunk ends in an E- or S- tag, and the model has none: no chunk could be "
-            "found. Its tags are those of IOB1 or IOB2; ask for that scheme, or train on BIOES."
-        )
-    outside = ("O", "")
-    follows = [[_follows(first, second, scheme) for second in tags] for first in tags]
-    return TransitionMask(
-        torch.tensor([_follows(outside, tag, scheme) for tag in tags], dtype=torch.bool),
-        torch.tensor(follows, dtype=torch.bool).reshape(len(tags), len(tags)),
-        torch.tensor([_follows(tag, outside, scheme) for tag in tags], dtype=torch.bool),
-    )
+        reason = "without an E- or S- tag no chunk could be found"
+        raise DataError(f"{reason} in BIOES: are the tags those of IOB1 or IOB2?")
+    ends = [("O", ""), *tags]  # what stands before and after a sequence, then the tags
+    follows = torch.tensor([[_follows(a, b, scheme) for b in ends] for a in ends])
+    return TransitionMask(follows[0, 1:], follows[1:, 1:], follows[1:, 0])
 
 
 def _follows(first: tuple[str, str], second: tuple[str, str], scheme: Scheme) -> bool:
@@ -243,7 +231,7 @@ def allowed_moves(labels: Sequence[str], moves: Iterable[tuple[str, str]]) -> Tr
 def forbidden_moves(labels: Sequence[str], moves: Iterable[tuple[str, str]]) -> TransitionMask:
     """All but these (label, next label) pairs; any label may begin and end."""
     only = allowed_moves(labels, moves)
-    return TransitionMask(only.start, ~only.move, only.end)
+    return replace(only, move=~only.move)
 
 
 def allowed_states(
@@ -252,18 +240,15 @@ def allowed_states(
     """For each token the labels it may have: one, any of several, or with None any at all."""
     allowed = torch.zeros(len(wanted), len(labels), dtype=torch.bool)
     for token, choice in enumerate(wanted):
-        if choice is None:
-            allowed[token] = True
-            continue
-        for label in [choice] if isinstance(choice, str) else choice:
-            allowed[token, _number(label, labels)] = True
+        some = [choice] if isinstance(choice, str) else choice
+        allowed[token, [_number(label, labels) for label in (labels if some is None else some)]] = (
+            True
+        )
     return allowed
 
 
 def _number(label: str, labels: Sequence[str]) -> int:
     if label not in labels:
-        raise DataError(
-            f"the model knows no label '{label}', so it can be neither allowed nor forced; it "
-            f"knows {', '.join(map(str, labels[:12]))}{', ...' if len(labels) > 12 else ''}."
-        )
+        known = ", ".join(map(str, labels[:12])) + ", ..." * (len(labels) > 12)
+        raise DataError(f"the model knows no label '{label}'; it knows {known}.")
     return labels.index(label)

@@ -32,10 +32,8 @@ MOST_STEP_ENTRIES = 1 << 24
 def ring_log_partition(potentials: WordPotentials, positions: int) -> Float[Tensor, ""]:
     """log Z of a ring, exactly; with gradients."""
     if positions <= potentials.offsets:
-        raise InferenceError(
-            f"a ring of {positions} positions is too short for neighbours {potentials.offsets} "
-            "away."
-        )
+        reach = f"neighbours {potentials.offsets} away"
+        raise InferenceError(f"a ring of {positions} positions is too short for {reach}.")
     log_moves = window_moves(potentials)
     peak = log_moves.detach().amax()
     power, log_scale = (log_moves - peak).exp(), peak * positions
@@ -61,10 +59,8 @@ def too_many_windows(
     windows: int = states**offsets
     if windows <= MOST_WINDOW_STATES:
         return None
-    return (
-        f"{states} words and {offsets} neighbours make {windows} windows, over "
-        f"{MOST_WINDOW_STATES}: too many to be exact. {instead}"
-    )
+    found = f"{states} words and {offsets} neighbours make {windows} windows"
+    return f"{found}, over {MOST_WINDOW_STATES}: too many to be exact. {instead}"
 
 
 def window_moves(potentials: WordPotentials) -> Float[Tensor, "w w"]:
@@ -98,9 +94,7 @@ class ExactRing(LiftedInference[WordPotentials]):
         return ring_beliefs(log_partition / self.positions, "exact")
 
 
-def sentence_log_partitions(
-    potentials: WordPotentials, separator: int, longest: int
-) -> Float[Tensor, " m"]:
+def sentence_log_partitions(potentials: WordPotentials, separator: int, longest: int) -> Tensor:
     """log Z of sentences of 0, 1, ..., `longest` words between separators.
 
     Scores counted are those of the words, of the K separators that follow, and of every pair or
@@ -108,10 +102,8 @@ def sentence_log_partitions(
     """
     offsets, states = potentials.offsets, potentials.states
     if states ** (offsets + 1) > MOST_STEP_ENTRIES:
-        raise InferenceError(
-            f"{states} words and {offsets} neighbours are too many for exact sentence "
-            "probabilities. Try method='ais' or 'bound'."
-        )
+        found = f"{states} words and {offsets} neighbours are too many to be exact"
+        raise InferenceError(f"{found}. Try method='ais' or 'bound'.")
     _, rest = _to_come(potentials, separator, longest)
     return torch.stack([totals[(separator,) * offsets] for totals in rest])
 
@@ -149,11 +141,7 @@ def _next_scores(potentials: WordPotentials) -> Float[Tensor, "*window c"]:
         shape = [1] * (offsets + 1)
         shape[offsets - offset] = shape[-1] = states
         scores = scores + table.reshape(shape)
-    if potentials.triples is not None:
-        if offsets < 2:
-            raise InferenceError("scores of three words in a row need a context of 2 or more.")
-        scores = scores + potentials.triples
-    return scores
+    return scores if potentials.triples is None else scores + potentials.triples
 
 
 def _to_come(
@@ -189,29 +177,18 @@ def gibbs_sentences(
 
     Sentences start from independent words and do not touch, so all are swept together.
     """
-    offsets, longest = scores.offsets, int(lengths.max()) if len(lengths) else 0
-    single = scores.unary.clone()
-    single[separator] = -torch.inf
-    rows = scores.unary.new_zeros(len(lengths), 1, dtype=torch.int64)
-    lines = torch.full_like(rows.expand(-1, longest + 2 * offsets), separator)
-    places = torch.arange(offsets, device=lines.device)
+    offsets, longest, device = scores.offsets, max(lengths.tolist(), default=0), scores.unary.device
+    lines = torch.full((len(lengths), longest + 2 * offsets), separator, device=device)
+    places = torch.arange(offsets, device=device)
     for sweep in range(sweeps + 1):
         for position in range(longest):
-            here = (lengths > position).nonzero().squeeze(1).to(lines.device)
-            at = position + offsets
-            if sweep == 0:
-                choice = single.expand(len(here), -1)
-            else:
-                own = lines[here]
+            here = (lengths > position).nonzero().squeeze(1).to(device)
+            own, at = lines[here], position + offsets
+            choice = scores.unary.repeat(len(here), 1)
+            if sweep:
                 choice = scores.conditional(own[:, at - 1 - places], own[:, at + 1 + places])
-                choice[:, separator] = -torch.inf
-            lines[here, at] = _draw(choice, generator)
-    return [
-        line[offsets : offsets + length]
-        for line, length in zip(lines, lengths.tolist(), strict=True)
-    ]
-
-
-def _draw(scores: Tensor, generator: torch.Generator) -> Int[Tensor, " n"]:
-    chances = torch.softmax(scores, dim=1)
-    return torch.multinomial(chances, 1, generator=generator).squeeze(1)
+            choice[:, separator] = -torch.inf
+            drawn = torch.multinomial(choice.softmax(dim=1), 1, generator=generator)
+            lines[here, at] = drawn.squeeze(1)
+    words = zip(lines[:, offsets:], lengths.tolist(), strict=True)
+    return [line[:length] for line, length in words]

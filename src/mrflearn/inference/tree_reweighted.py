@@ -117,7 +117,7 @@ def _overweight(edges: SpanningEdges, weight: EdgeWeights) -> str | None:
     """
     ends, earn = edges.ends[edges.real], np.floor(weight[edges.real] * FLOW_UNIT)
     edge, variable = np.arange(len(ends)), np.arange(edges.variables)
-    source, sink = len(ends) + len(variable) + np.arange(2)
+    source, sink = len(ends) + len(variable), len(ends) + len(variable) + 1
     tails = [np.full_like(edge, source), edge, edge, len(ends) + variable]
     heads = [edge, *(len(ends) + ends.T), np.full_like(variable, sink)]
     arcs = np.concatenate(tails), np.concatenate(heads)
