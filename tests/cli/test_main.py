@@ -131,7 +131,7 @@ def test_the_demo_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = tmp_path / "out"
     found = run("demo", "-o", str(output))
     assert found.code == 0, found.err
-    assert f"$ mrflearn fill {output / 'language-model'} 'the _ of the matrix'" in found.out
+    assert f"> mrflearn fill {output / 'language-model'} 'the _ of the matrix'" in found.out
     assert found.out.count("log likelihood per sample") == 2
     monkeypatch.setattr(demo, "STEPS", demo.STEPS[:2])
     steps = [

@@ -50,7 +50,7 @@ def demo(output: Path, seed: int, as_json: bool) -> None:
         answers = []
         for line, *shown in step["commands"]:
             words = [word.format(output, seed) for word in shlex.split(line)]
-            tell(command := f"$ mrflearn {shlex.join(words)}")
+            tell(command := f"> mrflearn {shlex.join(words)}")
             sys.stdout.flush()
             tell(text := _answer(words, *shown))
             page.lines(f"{command}\n{text}")
