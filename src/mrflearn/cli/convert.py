@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 import mrflearn
-from mrflearn.cli.options import MOMENTS, holds_moments, refuse_idle
+from mrflearn.cli.options import MOMENTS, holds_moments, listed, refuse_idle
 from mrflearn.cli.output import remark, say_json
 from mrflearn.errors import SettingsError
 from mrflearn.features import moments_file
@@ -33,26 +33,21 @@ def convert(
     if holds_moments(source) or holds_moments(target):
         refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
         _convert_moments(source, target, vocabulary)
-    elif source.is_dir() or _is_model_to_be(source, target):
+    elif source.is_dir() or (
+        source.name.removesuffix(".gz").endswith(".arpa") and not target.suffix
+    ):
         reason = "for files; a model becomes what the name to write ends in."
         refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, reason) | ONLY_FOR_COUNTS)
         _convert_model(source, target, overwrite=overwrite)
     else:
         refuse_idle(ctx, ONLY_FOR_COUNTS)
-        columns, keep = given.pop("column_names"), given.pop("keep")
-        given["columns"] = columns.split(",") if columns else None
-        given["keep"] = keep.split(",") if keep else None
+        given |= {"columns": listed(given.pop("column_names")), "keep": listed(given["keep"])}
         reads, writes = convert_file(source, target, **given)
         done = f"{source} ({reads}) -> {target} ({writes})"
         facts |= {"from": reads, "to": writes}
     if as_json:
         say_json(facts)
     remark(done)
-
-
-def _is_model_to_be(source: Path, target: Path) -> bool:
-    """Whether an ARPA file is to become a model directory."""
-    return Path(source.name.removesuffix(".gz")).suffix == ".arpa" and not target.suffix
 
 
 def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> None:

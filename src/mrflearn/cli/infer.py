@@ -51,18 +51,15 @@ def infer(
         # A lower bound of -inf proves nothing, nor does a search that is not exact.
         proved = result.kind == "exact" if best else result.kind != "lower bound"
         given = " that agrees with the evidence" if observed else ""
-        raise InferenceError(
-            f"{network}: no state{given} is possible: every one meets a factor of value 0."
-            if proved
-            else f"{network}: {facts['method']} found no possible state{given}; there may be "
-            "none, which --method exact can tell."
-        )
+        problem = f"{facts['method']} found no possible state{given}; try --method exact."
+        if proved:
+            problem = f"no state{given} is possible: every one meets a factor of value 0."
+        raise InferenceError(f"{network}: {problem}")
     if not result.converged:
-        what = "marginals" if facts["method"] == "MeanField" else "log-messages"
         remark(
-            f"{facts['method']} did NOT converge: after {result.sweeps} sweeps {what} still "
-            f"changed by {result.residual:.2g}. The answer may be far off; try more --sweeps, a "
-            "--damping nearer to 1, or another --method."
+            f"{facts['method']} did NOT converge: after {result.sweeps} sweeps it still changed by "
+            f"{result.residual:.2g}. The answer may be far off; try more --sweeps, a --damping "
+            "nearer to 1, or another --method."
         )
     facts["log_score" if best else "log_partition"] = Nats(value)
     facts |= {name: getattr(result, name) for name in ("kind", "converged", "sweeps", "residual")}
@@ -80,13 +77,12 @@ def infer(
 
 
 def _marginals(marginals: list[Any], observed: dict[int, int]) -> list[Block]:
-    rows = [
-        (f"{v}{' (observed)' if v in observed else ''}", " ".join(f"{p:.4f}" for p in own))
-        for v, own in enumerate(marginals[:SHOWN])
-    ]
-    blocks = [Data({"marginals": marginals}), Table(("variable", "marginal"), rows)]
+    names = [f"{v}{' (observed)' if v in observed else ''}" for v in range(len(marginals))]
+    cells = [" ".join(f"{p:.4f}" for p in own) for own in marginals[:SHOWN]]
+    rows = list(zip(names, cells, strict=False))
     more = len(marginals) - SHOWN
-    return [*blocks, Text(f"... and {more} more; --json prints all.")] if more > 0 else blocks
+    last = [Text(f"... and {more} more; --json prints all.")] if more > 0 else []
+    return [Data({"marginals": marginals}), Table(("variable", "marginal"), rows), *last]
 
 
 def _inference(method: str, memory: float, damping: float, sweeps: int) -> Any:
@@ -113,16 +109,15 @@ def _name(answering: Any, graph: Any) -> str:
 def _compare(network: Path, value: float, marginals: list[Any]) -> dict[str, Any]:
     """How far the answer is from what is published beside the network."""
     partition, beliefs = Path(f"{network}.PR"), Path(f"{network}.MAR")
-    if not partition.exists() and not beliefs.exists():
-        raise DataError(f"neither {partition.name} nor {beliefs.name} is there.", path=network)
     errors: dict[str, Any] = {}
     if partition.exists():
-        published = uai.read_partition(partition)
+        errors["published_log_partition"] = published = uai.read_partition(partition)
         agreement = partition_agreement(value, published)
-        errors["published_log_partition"] = published
         errors["published_log_base"] = agreement.log_base
         errors["log_partition_error"] = agreement.log_partition_error
     if beliefs.exists():
-        error = marginal_error(marginals, uai.read_marginals(beliefs))
-        errors["largest_marginal_error"] = error
+        published_marginals = uai.read_marginals(beliefs)
+        errors["largest_marginal_error"] = marginal_error(marginals, published_marginals)
+    if not errors:
+        raise DataError(f"neither {partition.name} nor {beliefs.name} is there.", path=network)
     return errors

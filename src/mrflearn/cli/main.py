@@ -16,7 +16,6 @@ from functools import cache
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from mrflearn import __version__
 from mrflearn.cli.options import COMMANDS, add_command, command_parameters, training_parameters
@@ -25,23 +24,12 @@ from mrflearn.describe.description import VERBS
 from mrflearn.errors import MrflearnError, MrflearnWarning
 
 # Settings that Python and the command line call by different names.
-OTHERWISE = {"n_jobs": "--jobs", "random_state": "--seed", "verbose": "--quiet"}
+OTHERWISE = {"random_state": "--seed", "verbose": "--quiet"}
 SETTING = re.compile(r"\b([a-z][a-z0-9_]*)=('[^']*'|\"[^\"]*\"|\.{3}|[\w+-]+(?:\.\w+)*)")
-
-
-class Verbs(TyperGroup):
-    """The commands in the order in which a newcomer needs them."""
-
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """`demo` and `train`, then what a trained model is asked, then the rest."""
-        del ctx
-        first = ["demo", "train"]
-        return first + [name for name in self.commands if name not in first]
 
 
 app = typer.Typer(
     name="mrflearn",
-    cls=Verbs,
     help="Learn Markov random fields, and ask them questions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -52,10 +40,10 @@ train = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
 app.add_typer(train, name="train")
 for noun, entry in COMMANDS["train"].items():
     add_command(train, noun, entry, training_parameters(noun), "train")
-for name in (*VERBS, "demo", "serve", "infer", "convert", "count"):
-    add_command(
-        app, name, COMMANDS[name], command_parameters(name), "ask" if name in VERBS else name
-    )
+for name, entry in COMMANDS.items():
+    if "help" in entry:
+        module = "ask" if name in VERBS else name
+        add_command(app, name, entry, command_parameters(name), module)
 
 
 def _show_version(wanted: bool) -> None:
@@ -78,16 +66,21 @@ def options(
 
 
 @cache
-def _command() -> Any:
-    """The tree of commands, which takes longer to build than most of them to run."""
-    return typer.main.get_command(app)
+def command_tree() -> Any:
+    """All commands, in the order in which a newcomer needs them.
+
+    They take longer to build than most of them to run.
+    """
+    tree: Any = typer.main.get_command(app)
+    tree.commands = {name: tree.commands[name] for name in ("demo", "train")} | tree.commands
+    return tree
 
 
 def main() -> None:
     """Runs the command line; every foreseen mistake ends in one line and exit code 1."""
     try:
         with _warnings_as_remarks():
-            _command()(prog_name="mrflearn")
+            command_tree()(prog_name="mrflearn")
     except MrflearnError as error:
         sys.stderr.write(f"mrflearn: {in_own_words(str(error), _options(sys.argv[1:]))}\n")
         sys.exit(1)
@@ -96,7 +89,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not _is_shortage(error):
+        # Where there is no GPU, torch says in words alone that it found no memory.
+        shortage = ("can't allocate memory", "out of memory")
+        if not isinstance(error, MemoryError) and not any(own in str(error) for own in shortage):
             raise
         sys.stderr.write(
             "mrflearn: out of memory; try a smaller problem, or with infer a smaller --memory.\n"
@@ -121,7 +116,7 @@ def in_own_words(message: str, options: Mapping[str, str]) -> str:
 
 def _options(words: list[str]) -> dict[str, str]:
     """Python's names for the options of the command that these words call, and the options."""
-    command = _command()
+    command = command_tree()
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
     options = [own for own in command.params if own.param_type_name == "option"]
@@ -148,8 +143,3 @@ def _warnings_as_remarks() -> Iterator[None]:
 
         warnings.showwarning = show  # type: ignore[assignment]
         yield
-
-
-def _is_shortage(error: RuntimeError) -> bool:
-    """Whether torch found no memory, which it says in words alone where there is no GPU."""
-    return any(words in str(error) for words in ("can't allocate memory", "out of memory"))

@@ -124,10 +124,10 @@ def _choice(name: str, words: str) -> Any:
     return enumeration(name, {word: word for word in words.split("|")})
 
 
-def _parameter(name: str, row: Sequence[Any], *, is_argument: bool = False) -> Parameter:
-    """A row of `commands.toml` as a parameter that Typer reads."""
+def _parameter(name: str, row: Sequence[Any], heading: str | None) -> Parameter:
+    """A row of `commands.toml` as a parameter that Typer reads; arguments have no heading."""
     written, text, *more = row
-    usual = more[0] if more else ""
+    is_argument, usual = heading is None, more[0] if more else ""
     needed = written.endswith("!") or (is_argument and not more)
     kind, _, bounds = written.rstrip("!]").partition("[")
     form, check = KINDS.get(kind) or (_choice(name, kind), None)
@@ -137,7 +137,7 @@ def _parameter(name: str, row: Sequence[Any], *, is_argument: bool = False) -> P
         names = more[1].split() if len(more) > 1 else ["--" + name.replace("_", "-")]
         limits = zip(("min", "max"), bounds.split(","), strict=False)
         shown: dict[str, Any] = {end: form(limit) for end, limit in limits if limit}
-        shown["is_eager"] = kind.startswith("eager")
+        shown |= {"is_eager": kind.startswith("eager"), "rich_help_panel": heading}
         info = typer.Option(*names, help=text, callback=check, **shown)
     optional = default is None and not needed
     annotation: Any = Annotated[form | None if optional else form, info]
@@ -145,22 +145,39 @@ def _parameter(name: str, row: Sequence[Any], *, is_argument: bool = False) -> P
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def shared(*names: str) -> list[Parameter]:
-    """Options that several commands have."""
-    return [_parameter(name, COMMANDS["shared"][name]) for name in names]
+def _parameters(rows: Mapping[str, Sequence[Any]], heading: str | None) -> list[Parameter]:
+    return [_parameter(name, row, heading) for name, row in rows.items()]
+
+
+def option_rows(entry: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+    """The options of an entry, and those of others that it uses."""
+    return {**entry.get("options", {}), **_shared(*entry.get("use", ()))}
+
+
+def _shared(*names: str) -> dict[str, Sequence[Any]]:
+    return {name: COMMANDS["shared"][name] for name in names}
 
 
 def command_parameters(name: str) -> list[Parameter]:
     """The arguments and options of a command that trains nothing."""
-    parts = parameters(COMMANDS[name])
+    entry = COMMANDS[name]
+    parts = _parameters(entry.get("arguments", {}), None)
+    parts += _parameters(option_rows(entry), "Options")
     return parts + (generated("lm", COUNTED) if name == "count" else [])
 
 
-def parameters(entry: Mapping[str, Any]) -> list[Parameter]:
-    """The arguments and options in an entry."""
-    parts = [_parameter(*own, is_argument=True) for own in entry.get("arguments", {}).items()]
-    parts += [_parameter(*own) for own in entry.get("options", {}).items()]
-    return parts + shared(*entry.get("use", ()))
+def training_parameters(noun: str) -> list[Parameter]:
+    """The arguments and options of `train NOUN`: its files, those of its estimators, and shared."""
+    entry = COMMANDS["train"][noun]
+    can = {"running": [], "output": []} | entry.get("can", {})
+    return [
+        *_parameters(entry["arguments"], None),
+        *_parameters(_shared("output"), "Output"),
+        *_parameters(option_rows(entry), "Data"),
+        *generated(noun),
+        *_parameters(_shared(*can["running"]), "Running"),
+        *_parameters(_shared(*can["output"], "overwrite", "quiet", "as_json"), "Output"),
+    ]
 
 
 class Command(TyperCommand):
@@ -171,7 +188,7 @@ class Command(TyperCommand):
         from mrflearn.cli.ask import options_read
 
         reads = options_read(self.name or "", sys.argv[2:])
-        usual = "Output" if self.name in COMMANDS["train"] else "Options"
+        usual = "Output" if self.name in COMMANDS["train"] else "Options"  # of --help
         groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
         for own in self.get_params(ctx):
             argument, record = own.param_type_name == "argument", own.get_help_record(ctx)
@@ -203,25 +220,6 @@ def add_command(
     command.__signature__ = Signature([context, *parts])  # type: ignore[attr-defined]
     command.__annotations__ = {part.name: part.annotation for part in (context, *parts)}
     app.command(name, cls=Command, help=entry["help"], short_help=entry["short"])(command)
-
-
-def training_parameters(noun: str) -> list[Parameter]:
-    """The arguments and options of `train NOUN`: its files, those of its estimators, and shared."""
-    entry = COMMANDS["train"][noun]
-    own, files = _under("Data", parameters(entry)), len(entry["arguments"])
-    parts = [*own[:files], *shared("output"), *own[files:], *generated(noun)]
-    known = {part.name for part in parts}
-    more = [name for name in entry.get("can", ()) if name not in known]
-    parts += _under("Running", shared(*(name for name in more if name != "plot")))
-    return [*parts, *shared(*({*more} & {"plot"}), "overwrite", "quiet", "as_json")]
-
-
-def _under(heading: str, parts: list[Parameter]) -> list[Parameter]:
-    """The same parameters, shown in help under that heading."""
-    for part in parts:
-        for info in part.annotation.__metadata__:
-            info.rich_help_panel = heading
-    return parts
 
 
 def check_place(engine: str, master: str | None, n_jobs: int | None) -> None:
@@ -316,14 +314,12 @@ def as_argument(form: str, default: Any, value: Any) -> Any:
 
 def _parser(name: str, forms: Sequence[str]) -> Callable[[str], Any]:
     """What turns the text of an option into the first of these forms that it has."""
+    readers = {form: FORMS[own] for form in forms if (own := form.removesuffix("s")) in FORMS}
 
     def parse(text: str) -> Any:
-        for form in forms:
-            read = FORMS.get(form.removesuffix("s"))
-            if read is None:  # a word, as it is
-                if text == form:
-                    return text
-                continue
+        if text in forms and text not in readers:  # a word, as it is
+            return text
+        for form, read in readers.items():
             try:
                 values = [read(part) for part in (text.split(",") if form in SEVERAL else [text])]
             except ValueError:

@@ -35,7 +35,7 @@ def train(ctx: typer.Context, output: Path, **given: Any) -> None:
         options.check_place(*(given[name] for name in options.PLACE))
     job = Job(ctx, given)
     files = [given.pop(name) for name in job.entry["arguments"]]
-    rows = (*job.entry.get("options", ()), *job.entry.get("use", ()))
+    rows = options.option_rows(job.entry)
     module, _, name = job.entry["learn"].partition(":")
     learn = getattr(import_module(f"mrflearn.cli.{module}"), name)
     _report(job, learn(job, *files, **{name: given.pop(name) for name in rows}), output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ def graph(job: Job, file: Path) -> Any:
     examples = list(read_graphs(file))
     if not examples:
         raise DataError("there are no graphs in it.", path=file)
-    refuse_single_label((own.labels.values() for own in examples), file)
+    known = chain.from_iterable(own.labels.values() for own in examples)
+    refuse_single_label(([own] if isinstance(own, str) else own or () for own in known), file)
     job.facts["graphs"] = len(examples)
     for name in ("nodes", "edges"):
         job.facts[name] = sum(len(getattr(own, name)) for own in examples)
@@ -133,12 +135,7 @@ def tagger(
 
 def refuse_single_label(labels: Iterable[Iterable[Any]], file: Path, column: str = "") -> None:
     """An error where all labels are the same: every answer would be that one."""
-    seen: set[str] = set()
-    for own in labels:
-        for label in own:
-            seen |= {label} if isinstance(label, str) else set(label or ())
-            if len(seen) > 1:
-                return
-    if seen:
+    seen = set(chain.from_iterable(labels)) - {None}
+    if len(seen) == 1:
         where = f" in column '{column}'; --labels names another" if column else ""
         raise DataError(f"there is one label, '{seen.pop()}', to learn{where}.", path=file)
