@@ -106,7 +106,7 @@ def test_weights_are_inspected(model: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("evaluate", "MODEL", "OPEN"), 1, "graph 0 (counted from 0) has nodes without one label"),
+        (("evaluate", "MODEL", "OPEN"), 1, "graph 1 has nodes without a label"),
         (("evaluate", "MODEL", "EMPTY"), 1, "there are no graphs in it"),
         (("train", "graph", "EMPTY", "-o", "m"), 1, "there are no graphs in it"),
         (("train", "graph", "PARTS", "-o", "m", "-q"), 1, "is not connected"),

@@ -251,7 +251,7 @@ def test_a_tagger_from_python_tags_files(folder: Path, tmp_path: Path) -> None:
             "--spans: has no effect on a HMMTagger",
         ),
         (["tag", "{}/hmm", "{}/test.conllu", "--scheme", "IOB2"], 2, "--scheme: has no effect"),
-        (["evaluate", "{}/hmm", "{}/gaps.conllu"], 1, "sentence 1 has words without a tag"),
+        (["evaluate", "{}/hmm", "{}/gaps.conllu"], 1, "sentence 1 has tokens without a label"),
         (
             ["evaluate", "{}/hmm", "{}/test.conllu", "--train", "{}/e.txt"],
             2,

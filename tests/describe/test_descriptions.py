@@ -14,8 +14,10 @@ from typer.main import get_command
 
 import mrflearn
 from mrflearn.cli.main import app
-from mrflearn.describe import DESCRIPTIONS, described_by
+from mrflearn.describe import DESCRIPTIONS, describe, described_by
+from mrflearn.describe.blocks import add_blocks, as_text
 from mrflearn.describe.description import VERBS, Description
+from mrflearn.plots import Page
 from support.estimators import estimators
 
 ANSWERS = [
@@ -86,3 +88,14 @@ def test_a_question_to_one_model_loads_nothing_of_the_others(tmp_path: Path) -> 
     homes = {type(own.model).__module__ for own in estimators().values()}
     assert loaded & homes == {"mrflearn.estimators.ngram"}
     assert not loaded & {f"mrflearn.describe.{own}" for own in ("labellers", "fields", "grammars")}
+
+
+def test_a_second_order_lists_pairs_of_labels_among_its_triples() -> None:
+    example = estimators()["CRF"]
+    model = mrflearn.CRF(order=2, max_iterations=5).fit(*example.data)
+    page = Page("second order")
+    shown = describe(model).report()
+    add_blocks(page, shown)
+    (moves,) = (own for own in shown if getattr(own, "key", "") == "transitions")
+    assert {len(row) for row in moves.rows} == {4}
+    assert "next but one" in as_text(shown)

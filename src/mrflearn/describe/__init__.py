@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 DESCRIPTIONS = {
     "CRF": "labellers:ChainDescription",
     "CompositeLanguageModel": "grammars:CompositeDescription",
-    "FactorialCRF": "graph_labellers:LayeredDescription",
-    "GraphCRF": "graph_labellers:GraphDescription",
+    "FactorialCRF": "labellers:LayeredDescription",
+    "GraphCRF": "labellers:GraphDescription",
     "HMMTagger": "labellers:TaggerDescription",
     "JointTagger": "labellers:TaggerDescription",
     "LanguageModel": "language_models:LanguageModelDescription",
@@ -26,7 +26,7 @@ DESCRIPTIONS = {
     "NgramLanguageModel": "language_models:NgramDescription",
     "PCFG": "grammars:GrammarDescription",
     "PottsField": "fields:FieldDescription",
-    "SkipChainCRF": "graph_labellers:SkipChainDescription",
+    "SkipChainCRF": "labellers:LayeredDescription",
     "WordVectors": "language_models:VectorDescription",
 }
 

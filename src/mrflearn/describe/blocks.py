@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from mrflearn import plots
 from mrflearn.plots.page import Page, written
@@ -23,7 +24,6 @@ class Percent(float):
     """A share between 0 and 1, which people read in per cent."""
 
     def __format__(self, spec: str) -> str:
-        del spec
         return f"{100 * float(self):.2f} %"
 
 
@@ -34,12 +34,19 @@ class Nats(float):
         return f"{float(self):{spec}} nats"
 
 
+def shares(report: Any, *names: str) -> dict[str, Any]:
+    """The shares that a report has under these names; none: precision, recall and F1."""
+    wanted = names or ("precision", "recall", "f1")
+    return {name: Percent(getattr(report, name)) for name in wanted}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
     """One part of an answer, below its title where it has one."""
 
     title: str = ""
     caption: str = ""  # of a figure
+    hidden: ClassVar = False  # from the page of `mrflearn serve`
 
     def data(self) -> Mapping[str, Any]:
         """What it adds to the answer as one JSON object."""
@@ -58,7 +65,7 @@ class Block:
 
     def shown(self) -> dict[str, Any]:
         """What the page of `mrflearn serve` needs to show it; nothing where it is not shown."""
-        return {"kind": type(self).__name__.lower(), **vars(self)}
+        return {} if self.hidden else {"kind": type(self).__name__.lower(), **vars(self)}
 
     def figure(self) -> Any:
         """The block as a figure of `mrflearn.plots`; None where there is none."""
@@ -86,14 +93,22 @@ class Note(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class Facts(Block):
-    """Values by name; None is not shown."""
+class Data(Block):
+    """What programs read, and people see otherwise or not at all."""
 
     values: Mapping[str, Any]
-    floats: str = field(default=".6g", kw_only=True)  # the format of fractions
+    hidden: ClassVar = True
 
     def data(self) -> Mapping[str, Any]:
         return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Facts(Data):
+    """Values by name, for people too; None is not shown to them."""
+
+    floats: str = field(default=".6g", kw_only=True)  # the format of fractions
+    hidden: ClassVar = False
 
     def _rows(self) -> list[list[str]]:
         named = ((name, written(own, self.floats)) for name, own in self.values.items())
@@ -107,19 +122,6 @@ class Facts(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class Data(Block):
-    """What programs read, and people see otherwise or not at all."""
-
-    values: Mapping[str, Any]
-
-    def data(self) -> Mapping[str, Any]:
-        return self.values
-
-    def shown(self) -> dict[str, Any]:
-        return {}
-
-
-@dataclass(frozen=True, eq=False)
 class Table(Block):
     """Rows below a header; with a `key` they are data too, `records` as objects."""
 
@@ -130,16 +132,15 @@ class Table(Block):
     floats: str = field(default=".4f", kw_only=True)  # the format of fractions
 
     def data(self) -> Mapping[str, Any]:
-        if not self.key:
-            return {}
-        if self.records:
-            return {self.key: [dict(zip(self.header, row, strict=True)) for row in self.rows]}
-        return {self.key: [list(row) for row in self.rows]}
+        names = self.header
+        rows = [dict(zip(names, row, strict=True)) if self.records else row for row in self.rows]
+        return {self.key: rows} if self.key else {}
 
     def lines(self) -> list[str]:
         cells = [[written(cell, self.floats) or "-" for cell in row] for row in self.rows]
-        columns_ = zip(*self.rows, strict=True)
-        right = [any(isinstance(cell, int | float) for cell in own) for own in columns_]
+        right = [
+            any(isinstance(c, int | float) for c in own) for own in zip(*self.rows, strict=True)
+        ]
         return columns([list(self.header), *cells], right) if self.rows else []
 
     def put_on(self, page: Page) -> None:
@@ -180,9 +181,7 @@ class Picture(Block):
     """A figure, drawn only where it is looked at."""
 
     draw: Callable[[], Any]
-
-    def shown(self) -> dict[str, Any]:
-        return {}
+    hidden: ClassVar = True
 
     def figure(self) -> Any:
         return self.draw()
@@ -212,7 +211,7 @@ class Tokens(Block):
     def shown(self) -> dict[str, Any]:
         marginals = self.marginals[0] if self.marginals else [{}] * len(self.rows)
         tokens = [
-            {"word": row[0], "label": label, "chances": likeliest(own)}
+            {"word": row[0], "label": label, "chances": Counter(own).most_common(LABELS_SHOWN)}
             for row, label, own in zip(self.rows, self.layers[0], marginals, strict=True)
         ]
         return {"kind": "tokens", "title": self.title, "tokens": tokens}
@@ -231,11 +230,6 @@ class TreeDrawing(Block):
         if self.tree is None:
             return {"kind": "note", "text": "the grammar cannot produce this sentence"}
         return {"kind": "tree", "title": self.title, "tree": _nested(self.tree)}
-
-
-def likeliest(marginals: Mapping[str, float]) -> list[tuple[str, float]]:
-    """The labels to show, best first."""
-    return sorted(marginals.items(), key=lambda pair: -pair[1])[:LABELS_SHOWN]
 
 
 def columns(rows: list[list[str]], right: Sequence[bool] = (False, False)) -> list[str]:
@@ -260,8 +254,7 @@ def as_text(blocks: Sequence[Block]) -> str:
         own = block.lines()
         if own and lines and (block.title or isinstance(block, Facts | Table)):
             lines.append("")
-        lines += [f"{block.title}:"] if own and block.title else []
-        lines += own
+        lines += [f"{block.title}:", *own] if own and block.title else own
     return "\n".join(lines)
 
 

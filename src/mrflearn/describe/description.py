@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -16,7 +17,8 @@ from mrflearn.errors import DataError, SettingsError
 _ASKED = ("tag", "fill", "neighbors", "next-word", "parse", "sample", "score", "evaluate")
 VERBS = {**{verb: verb.replace("-", "_") for verb in _ASKED}, "inspect": "learned"}
 ENTRIES = 15  # of each table of a report
-Answers = Iterator[list[Block]]  # one for each sentence, as they come in
+Blocks = list[Block]  # an answer
+Answers = Iterator[Blocks]  # one for each sentence, as they come in
 
 
 class OptionError(SettingsError):
@@ -34,20 +36,16 @@ class Task:
     name: str
     hint: str
     example: str
-    answer: Callable[[list[str]], list[Block]]
+    answer: Callable[[list[str]], Blocks]
     most: int
     least: int = 1
 
-    def __call__(self, text: str) -> list[Block]:
+    def __call__(self, text: str) -> Blocks:
         """The answer to a text; an error where it has too few words, or too many."""
         words = text.split()
-        if len(words) > self.most:
-            raise DataError(
-                f"{len(words)} words; '{self.name}' takes at most {self.most} on this page."
-            )
-        if len(words) < self.least:
-            found = f"{len(words)} words" if words else "there are no words in it"
-            raise DataError(f"{found}; '{self.name}' takes {self.least} or more.")
+        if not self.least <= len(words) <= self.most:
+            bounds = f"'{self.name}' takes {self.least} to {self.most} on this page"
+            raise DataError(f"there are {len(words)} words in it; {bounds}.")
         return self.answer(words)
 
 
@@ -62,7 +60,6 @@ class Description(ABC):
     ignores: ClassVar = frozenset[str]()  # options that its methods take and have no use for
     settings: ClassVar[tuple[str, ...]] = ()  # arguments of the model among its facts
     objective: ClassVar = "objective, nats"
-    curve: ClassVar = ""  # a function of `mrflearn.plots` that draws a history of its own
     curve_shows: ClassVar = "What training minimised, after each pass over the data."
 
     def __init__(self, model: Any) -> None:
@@ -76,42 +73,33 @@ class Description(ABC):
         return facts if known is None else {**facts, "vocabulary": len(known)}
 
     @abstractmethod
-    def learned(self, n: int) -> list[Block]:
+    def learned(self, n: int) -> Blocks:
         """What was learned, with at most `n` entries in each table."""
 
     @abstractmethod
     def tasks(self) -> list[Task]:
         """What can be asked on a page."""
 
-    def training(self) -> list[Block]:
+    def training(self) -> Blocks:
         """How training went, where it took steps."""
-        history = self._history()
-        if len(history) < 2:
-            return []
+        outcome = getattr(self.model, "outcome_", getattr(self.model, "fit_", None))
+        history = getattr(outcome, "history", ())
+        picture = Picture(partial(self._curve, history), title="Training", caption=self.curve_shows)
+        return [picture] if len(history) > 1 else []
 
-        def draw() -> Any:
-            if self.curve:
-                return getattr(plots, self.curve)(history)
-            values = [row.value for row in history]
-            training = {"training": ([row.evaluations for row in history], values)}
-            return plots.draw_curves(training, across="evaluations", upward=self.objective)
+    def _curve(self, history: Sequence[Any]) -> Any:
+        steps, values = [row.evaluations for row in history], [row.value for row in history]
+        curves = {"training": (steps, values)}
+        return plots.draw_curves(curves, across="evaluations", upward=self.objective)
 
-        return [Picture(draw, title="Training", caption=self.curve_shows)]
-
-    def _history(self) -> Sequence[Any]:
-        return getattr(getattr(self.model, "outcome_", None), "history", ())
-
-    def report(self, facts: Mapping[str, Any] | None = None) -> list[Block]:
+    def report(self, facts: Mapping[str, Any] | None = None) -> Blocks:
         """All that there is to say; `facts` are what training reported."""
         if facts is None and (outcome := getattr(self.model, "outcome_", None)) is not None:
             facts = {"ending": outcome.reason, "seconds": outcome.seconds}
             facts |= {"iterations": outcome.iterations, "objective": outcome.value}
         known = {"model", *self.facts()}  # where the report is, and what it says further down
-        plain = {
-            name: value
-            for name, value in (facts or {}).items()
-            if isinstance(value, str | int | float) and name not in known
-        }
+        new = {name: value for name, value in (facts or {}).items() if name not in known}
+        plain = {name: own for name, own in new.items() if isinstance(own, str | int | float)}
         first = [Note(f"A {self.kind}. What training reported:"), Facts(plain)] if plain else []
         return [*first, *self.training(), *self.learned(ENTRIES)]
 

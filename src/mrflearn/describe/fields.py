@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,19 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from mrflearn import plots
-from mrflearn.describe.blocks import (
-    Block,
-    Data,
-    Facts,
-    Matrix,
-    Nats,
-    Network,
-    Note,
-    Picture,
-    Table,
-    Text,
-)
-from mrflearn.describe.description import Answers, Description, OptionError, Task
+from mrflearn.describe.blocks import Data, Facts, Matrix, Nats, Network, Note, Picture, Table, Text
+from mrflearn.describe.description import Answers, Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
 from mrflearn.features.observations import check_states
@@ -44,6 +34,7 @@ GRID = re.compile(r"grid:\d+x(\d+)")
 TABLES = (".csv", ".npy")  # files that hold the numbers of states
 FASTA = (".fasta", ".fa", ".fas", ".faa", ".afa", ".a2m", ".a3m")
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
+Strongest = tuple[Blocks, Matrix, Network]  # couplings or contacts: listed, and drawn twice
 
 
 class FieldDescription(Description):
@@ -64,7 +55,7 @@ class FieldDescription(Description):
         matrix: Path | None = None,
         edges: bool = False,
         plot: Path | None = None,
-    ) -> list[Block]:
+    ) -> Blocks:
         """The strongest couplings, or the contacts of an alignment; `edges` come first then."""
         if edges and plot is None:
             raise OptionError("--edges says what --plot FILE draws; give both.")
@@ -72,64 +63,56 @@ class FieldDescription(Description):
             raise OptionError("--apart: says which --contacts are shown; give both.")
         if matrix is not None:
             write_contacts(matrix, self._contacts())
-        if contacts:
-            found, heat, network = self._strongest_contacts(n, APART if apart is None else apart)
-        else:
-            found, heat, network = self._strongest_couplings(n)
+        strongest = self._strongest_contacts(n, apart or APART) if contacts else None
+        found, heat, network = strongest or self._strongest_couplings(n)
         pictures = [network, heat] if edges else [heat, network]
         return [*found, *(pictures if 0 < len(network.names) <= MOST_DRAWN or plot else [])]
 
-    def _strongest_couplings(self, n: int) -> tuple[list[Block], Matrix, Network]:
-        field, names = self.model, self.model.variable_names_
-        edges, strength, signs = field.edges_, field.strengths_, field.signed_
-        what = "coupling" if signs.all() else "coupling or norm" if signs.any() else "norm"
-        order = field.strongest(n)
-        rows = [(*(names[i] for i in edges[k]), float(strength[k])) for k in order]
-        first = field.counted_from_
-        listed = [[*(edges[k] + first).tolist(), float(strength[k])] for k in order]
+    def _strongest_couplings(self, n: int) -> Strongest:
+        field, names, first = self.model, self.model.variable_names_, self.model.counted_from_
+        order, signs = field.strongest(n), field.signed_
+        edges, strengths, signed = field.edges_[order], field.strengths_[order], bool(signs.all())
+        what = "coupling" if signed else "coupling or norm" if signs.any() else "norm"
+        listed = _listed(edges, strengths, first)
+        rows = [(names[i - first], names[j - first], own) for i, j, own in listed]
         codes = None if field.codes_ is None else field.codes_.codes
-        facts = self.facts()
+        fields, facts = [own.tolist() for own in field.fields_], self.facts()
         if not hasattr(field, "feature_names_in_"):
             facts["counted_from"] = first
-        tables, signed = [own.tolist() for own in field.fields_], bool(signs.all())
         header, floats = ("variable", "and", what), "+.4f" if signed else ".4f"
-        found: list[Block] = [
+        found: Blocks = [
             Facts(facts),
-            Data({"names": names, "edges": listed, "fields": tables, "codes": codes}),
+            Data({"names": names, "edges": listed, "fields": fields, "codes": codes}),
             Table(header, rows, title="Strongest couplings", floats=floats),
         ]
         caption = "How strongly each pair of variables is coupled."
         heat = Matrix(field.strength_matrix_, names, what, first, caption=caption)
-        caption = f"The {len(order)} strongest couplings as a network."
-        chosen, strong = edges[order], strength[order]
         lattice = GRID.fullmatch(str(getattr(field, "graph", "")))
         columns = 0 if lattice is None else int(lattice[1])
-        return found, heat, Network(names, chosen, strong, what, signed, columns, caption=caption)
+        caption = f"The {len(order)} strongest couplings as a network."
+        return found, heat, Network(names, edges, strengths, what, signed, columns, caption=caption)
 
-    def _strongest_contacts(self, n: int, apart: int) -> tuple[list[Block], Matrix, Network]:
-        scores = self._contacts()
-        found = strongest_pairs(torch.as_tensor(scores), n, apart=apart).tolist()
-        pairs = np.asarray(found, dtype=np.int64).reshape(-1, 2)
-        rows = [(i + 1, j + 1, float(scores[i, j])) for i, j in found]
-        names = [str(i + 1) for i in range(len(scores))]
-        blocks: list[Block] = [
+    def _strongest_contacts(self, n: int, apart: int) -> Strongest:
+        scores, what = self._contacts(), "contact score"
+        pairs = strongest_pairs(torch.as_tensor(scores), n, apart=apart).numpy()
+        strengths, names = scores[tuple(pairs.T)], [str(i + 1) for i in range(len(scores))]
+        header, rows = ("column", "and", "score"), _listed(pairs, strengths, 1)
+        found: Blocks = [
             Facts({"columns": len(scores), "counted_from": 1, "apart": apart}),
-            Table(("column", "and", "score"), rows, key="contacts", title="Strongest contacts"),
+            Table(header, rows, key="contacts", title="Strongest contacts"),
         ]
-        what = "contact score"
-        strong = scores[pairs[:, 0], pairs[:, 1]]
-        return blocks, Matrix(scores, names, what, 1), Network(names, pairs, strong, what, False)
+        network = Network(names, pairs, strengths, what, signed=False)
+        return found, Matrix(scores, names, what, 1), network
 
-    def _contacts(self) -> NDArray[np.float64]:
+    def _contacts(self) -> Any:
         if not hasattr(self.model, "contacts_"):
             raise SettingsError(
                 f"a {self.kind} has no contacts; a field learned from an alignment on the complete "
                 "graph has: mrflearn train field FAMILY.fasta -o MODEL."
             )
-        scores: NDArray[np.float64] = self.model.contacts_
-        return scores
+        return self.model.contacts_
 
-    def score(self, rows: ReadRows, method: str | None) -> list[Block]:
+    def score(self, rows: ReadRows, method: str | None) -> Blocks:
         """The mean log-probability of the rows of a file."""
         complete, _ = rows()
         method = self.model.usual_method if method is None else method
@@ -138,13 +121,9 @@ class FieldDescription(Description):
         except InferenceError as error:
             raise InferenceError(f"{error} Here: --method ais (sampled) or --method pl.") from error
         spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
-        facts = {
-            "log_likelihood_per_sample": Nats(values.mean()),
-            "standard_error": Nats(spread / len(values) ** 0.5),
-            "samples": len(values),
-            "method": method,
-        }
-        return [Facts(facts)]
+        mean, deviation = Nats(values.mean()), Nats(spread / len(values) ** 0.5)
+        facts = {"log_likelihood_per_sample": mean, "standard_error": deviation}
+        return [Facts({**facts, "samples": len(values), "method": method})]
 
     def evaluate(self, rows: ReadRows, seed: int) -> Answers:
         """Held-out likelihood, and moments that match or not."""
@@ -153,11 +132,8 @@ class FieldDescription(Description):
         table = torch.as_tensor(self.model.encode(complete))
         check_states(table, potentials.graph.states)
         if EXACT.refuses(potentials.graph) is not None:
-            slow = (
-                f"the graph is too wide for exact sums: log Z by annealing {ANNEALED.chains} "
-                "chains, which takes a while for a large family ..."
-            )
-            yield [Note(slow)]
+            how = f"log Z by annealing {ANNEALED.chains} chains, which may take a while ..."
+            yield [Note(f"the graph is too wide for exact sums: {how}")]
         found = held_out(potentials, table, seed=seed)
         match = moments_match(potentials, table, seed=seed)
         facts = {
@@ -176,10 +152,10 @@ class FieldDescription(Description):
             "pair_correlation": match.pairs.correlation,
         }
         panels = {"states": match.single, "pairs of states": match.pairs}
-        moments = {name: (one.data, one.field) for name, one in panels.items()}
-        yield [Facts(facts), Picture(lambda: plots.draw_moments(moments))]
+        moments = {name: (own.data, own.field) for name, own in panels.items()}
+        yield [Facts(facts), Picture(partial(plots.draw_moments, moments))]
 
-    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
+    def sample(self, n: int, seed: int, output: Path | None) -> Blocks:
         """New rows, written to a file where one is named."""
         drawn = self.model.draw(n, random_state=seed)
         note, samples = Note(f"drawn by: {drawn.method}"), drawn.samples
@@ -189,18 +165,17 @@ class FieldDescription(Description):
             between = " " if family is None else ""
             text = "\n".join(between.join(map(str, row)) for row in rows)
             return [note, Text(text), Data({"method": drawn.method, "samples": rows})]
-        facts = Data({"method": drawn.method, "output": str(output)})
         ending = Path(output.name.removesuffix(".gz")).suffix.lower()
         if family is not None and ending not in TABLES:
             names = tuple(f"sample-{i}" for i in range(1, n + 1)) if ending in FASTA else None
             write_alignment(output, replace(family, names=names))
-            return [note, facts]
-        spins = self.model.spins_
-        values = (samples + 1) // 2 if spins else samples  # as tables hold them
-        header = tuple(getattr(self.model, "feature_names_in_", ())) if ending == ".csv" else ()
-        named = bool(header) and not any(name.isdecimal() for name in header)
-        write_samples(output, SampleTable(header if named else None, values, spins))
-        return [note, facts]
+        else:
+            spins = self.model.spins_
+            values = (samples + 1) // 2 if spins else samples  # as tables hold them
+            header = tuple(getattr(self.model, "feature_names_in_", ())) if ending == ".csv" else ()
+            named = bool(header) and not any(name.isdecimal() for name in header)
+            write_samples(output, SampleTable(header if named else None, values, spins))
+        return [note, Data({"method": drawn.method, "output": str(output)})]
 
     def _family(self, samples: NDArray[np.int64]) -> Alignment | None:
         """Samples of an alignment's field as sequences of letters; None for other fields."""
@@ -211,33 +186,36 @@ class FieldDescription(Description):
 
     def tasks(self) -> list[Task]:
         """The strongest couplings, and samples."""
-        edges, names = len(self.model.edges_), self.model.variable_names_
+        most = min(MOST_COUPLINGS, len(self.model.edges_))
 
-        def couplings(words: list[str]) -> list[Block]:
-            n = _count(words, min(MOST_COUPLINGS, edges), 20)
-            (_, _, table), heat, network = self._strongest_couplings(n)
-            small = len(names) <= MOST_ON_PAGE
-            return [network, table, *([heat] if small else [])]
+        def couplings(words: list[str]) -> Blocks:
+            (_, _, table), heat, network = self._strongest_couplings(_count(words, most, 20))
+            return [network, table, *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
 
-        def samples(words: list[str]) -> list[Block]:
+        def samples(words: list[str]) -> Blocks:
             drawn = self.model.draw(_count(words, MOST_SAMPLES, 5), random_state=0)
-            family, title = self._family(drawn.samples), "samples, one a row"
-            rows: Block = Matrix(drawn.samples, names, title=title)
-            if family is not None:
-                rows = Text("\n".join(family.sequences()), title=title)
-            return [Note(f"drawn by: {drawn.method}"), rows]
+            note, title = Note(f"drawn by: {drawn.method}"), "samples, one a row"
+            if (family := self._family(drawn.samples)) is not None:
+                return [note, Text("\n".join(family.sequences()), title=title)]
+            return [note, Matrix(drawn.samples, self.model.variable_names_, title=title)]
 
-        many = f"how many, at most {MOST_SAMPLES}"
-        example = str(min(20, edges) or "")
+        example, many = str(min(20, most) or ""), f"how many, at most {MOST_SAMPLES}"
         return [
             Task("couplings", "how many of the strongest", example, couplings, most=1, least=0),
             Task("samples", many, "5", samples, most=1, least=0),
         ]
 
 
-def _count(words: list[str], most: int, otherwise: int) -> int:
+def _listed(pairs: Any, strengths: Any, first: int) -> list[list[Any]]:
+    """The two numbers of each pair, counted from `first`, and its strength."""
+    rows = zip((pairs + first).tolist(), strengths.tolist(), strict=True)
+    return [[*pair, strength] for pair, strength in rows]
+
+
+def _count(words: list[str], most: int, usual: int) -> int:
+    """How many a question asks for."""
     if not words:
-        return min(otherwise, most)
+        return min(usual, most)
     if not words[0].isdecimal() or not 1 <= int(words[0]) <= most:
         raise DataError(f"'{words[0]}' is not a whole number between 1 and {most}.")
     return int(words[0])

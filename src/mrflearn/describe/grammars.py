@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from mrflearn.describe.blocks import Block, Data, Facts, Note, Percent, Table, Text, TreeDrawing
-from mrflearn.describe.description import Answers, Task
+from mrflearn import plots
+from mrflearn.describe.blocks import Data, Facts, Note, Table, Text, TreeDrawing, shares
+from mrflearn.describe.description import Answers, Blocks, Task
 from mrflearn.describe.language_models import NextWordDescription, perplexity
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
@@ -31,28 +33,21 @@ Document = list[list[str]]
 class ParserDescription(NextWordDescription):
     """A model that draws trees over sentences."""
 
-    def evaluate(self, file: Path) -> list[Block]:
+    def evaluate(self, file: Path) -> Blocks:
         """Labelled brackets of the most probable trees, as evalb counts them."""
         truth = [tree for tree in map(remove_traces, read_trees(file)) if tree is not None]
         if not truth:
-            raise DataError("there are no trees in it.", path=file)
+            raise DataError("there are no trees in it.")
         report = bracket_report(truth, self.model.parse([tree.words for tree in truth]))
-        shares = ("precision", "recall", "f1")
-        facts: dict[str, Any] = {"sentences": report.sentences, "unparsed": report.unparsed}
-        facts |= {name: Percent(getattr(report.total, name)) for name in shares}
-        facts |= {"exact": Percent(report.exact), "tagging": Percent(report.tagging)}
+        facts = {"sentences": report.sentences, "unparsed": report.unparsed}
+        facts |= (total := shares(report.total)) | shares(report, "exact", "tagging")
         common = sorted(report.by_label.items(), key=lambda item: -item[1].actual)[:10]
-        rows = [
-            [name, *(Percent(getattr(own, share)) for share in shares), own.actual]
-            for name, own in common
-        ]
+        rows = [[name, *shares(own).values(), own.actual] for name, own in common]
         missed = f"{report.unparsed} sentences have no parse; their brackets count as missed"
-        return [
-            *([Note(missed)] if report.unparsed else []),
-            Facts(facts),
-            Data({"labels": {name: own.f1 for name, own in report.by_label.items()}}),
-            Table(("label", *shares, "true"), rows, title="Labelled brackets"),
-        ]
+        notes = [Note(missed)] if report.unparsed else []
+        scores = Data({"labels": {name: own.f1 for name, own in report.by_label.items()}})
+        table = Table(("label", *total, "true"), rows, title="Labelled brackets")
+        return [*notes, Facts(facts), scores, table]
 
     def parse(self, file: Path) -> Answers:
         """The most probable tree of each sentence."""
@@ -60,11 +55,11 @@ class ParserDescription(NextWordDescription):
         if getattr(self.model, "topics", 1) == 1:  # nothing of a document helps later sentences
             documents = ([words] for sentences in documents for words in sentences)
         for portion in _portions(documents):
-            for sentences, trees in zip(portion, self.model.parse_documents(portion), strict=True):
-                for words, tree in zip(sentences, trees, strict=True):
-                    missing += tree is None
-                    data = {"words": words, "tree": None if tree is None else str(tree)}
-                    yield [Data(data), TreeDrawing(tree)]
+            trees = chain.from_iterable(self.model.parse_documents(portion))
+            for words, tree in zip(chain.from_iterable(portion), trees, strict=True):
+                missing += tree is None
+                data = {"words": words, "tree": None if tree is None else str(tree)}
+                yield [Data(data), TreeDrawing(tree)]
         if missing:
             yield [Note(f"{missing} {WITHOUT} have no tree")]
 
@@ -79,7 +74,7 @@ class ParserDescription(NextWordDescription):
         """A sentence to ask about."""
 
     @abstractmethod
-    def _trees(self, words: list[str]) -> list[Block]:
+    def _trees(self, words: list[str]) -> Blocks:
         """The best trees of a sentence."""
 
 
@@ -93,23 +88,19 @@ class GrammarDescription(ParserDescription):
         size = {"phrases": shape.phrases, "preterminals": shape.preterminals, "rules": len(shape)}
         return {**super().facts(), **size}
 
-    def learned(self, n: int) -> list[Block]:
+    def learned(self, n: int) -> Blocks:
         """The size of the grammar and the most probable rules at the root."""
         header = ("rule at the root", "probability")
         table = Table(header, self.model.first_rules(n), key="first_rules", title="Rules")
         return [Facts(self.facts()), table]
 
-    def score(self, file: Path) -> list[Block]:
+    def score(self, file: Path) -> Blocks:
         """The perplexity of a text; sentences without a parse are left out, and reported."""
         sentences = list(read_sentences(file))
         values = self.model.score_samples(sentences)
         possible = np.isfinite(values)
         if not possible.any():
-            raise DataError(
-                "the grammar can produce none of the sentences. Is there one sentence a line, in "
-                "words like the treebank's?",
-                path=file,
-            )
+            raise DataError("the grammar produces none of the sentences. Is there one a line?")
         parsed = [words for words, can in zip(sentences, possible, strict=True) if can]
         found = TextScore.of_sentences(values[possible], parsed, self.model.vocabulary_)
         missing = len(sentences) - len(parsed)
@@ -121,13 +112,12 @@ class GrammarDescription(ParserDescription):
         usual = [words for words in drawn if UNKNOWN not in words] or drawn[:1]
         return min(usual, key=lambda words: abs(len(words) - LONGEST))
 
-    def _trees(self, words: list[str]) -> list[Block]:
+    def _trees(self, words: list[str]) -> Blocks:
         (found,) = self.model.n_best([words], TREES)
-        trees: list[Block] = [
-            TreeDrawing(tree, title=f"tree {number}, probability {share:.3f} given the words")
-            for number, (tree, share) in enumerate(found, start=1)
-        ]
-        return trees or [TreeDrawing(None)]
+        title = "tree {}, probability {:.3f} given the words"
+        ranked = enumerate(found, start=1)
+        trees = [TreeDrawing(tree, title=title.format(rank, p)) for rank, (tree, p) in ranked]
+        return [*trees] or [TreeDrawing(None)]
 
 
 class CompositeDescription(ParserDescription):
@@ -135,7 +125,6 @@ class CompositeDescription(ParserDescription):
 
     settings: ClassVar = ("order", "topics")
     write: ClassVar = staticmethod(write_documents)
-    curve: ClassVar = "em_curve"
     curve_shows: ClassVar = (
         "The log-likelihood of the training text, and of a treebank's rules under their prior, "
         "step by step of expectation-maximisation: it never falls within a round; between rounds, "
@@ -147,7 +136,7 @@ class CompositeDescription(ParserDescription):
         names = ("phrases", "preterminals")
         return {**super().facts(), **{name: getattr(grammar, name, 0) for name in names}}
 
-    def learned(self, n: int) -> list[Block]:
+    def learned(self, n: int) -> Blocks:
         """The parts of the model, the weights of its levels, its topics, and a sample."""
         model, composite = self.model, self.model.fit_.model
         names = [str(level) or "words alone" for level in composite.shape.levels]
@@ -156,35 +145,26 @@ class CompositeDescription(ParserDescription):
         levels = dict(zip(names, weights, strict=True))
         words = model.topic_words(n) if model.topics > 1 else []
         (document,) = model.sample(1, sentences=5, random_state=0, longest=40)
-        return [
-            Facts(self.facts()),
-            Data({"levels": levels, "topic_words": words}),
-            Table(("level", "mean weight"), [*levels.items()], floats=".3f", title="Levels"),
-            *self._topics(words),
-            Text("\n".join(map(" ".join, document)), title="A sample"),
-        ]
+        data = Data({"levels": levels, "topic_words": words})
+        table = Table(("level", "mean weight"), [*levels.items()], floats=".3f", title="Levels")
+        sample = Text("\n".join(map(" ".join, document)), title="A sample")
+        return [Facts(self.facts()), data, table, *self._topics(words), sample]
 
-    def _topics(self, words: list[list[tuple[str, float]]]) -> list[Block]:
-        shares = self.model.fit_.prior.tolist()
-        rows = [
-            (number, share, ", ".join(word for word, _ in own))
-            for number, (share, own) in enumerate(zip(shares, words, strict=False), start=1)
-        ]
+    def _topics(self, words: list[list[tuple[str, float]]]) -> Blocks:
+        topics = zip(count(1), self.model.fit_.prior.tolist(), words, strict=False)
+        rows = [(k, share, ", ".join(word for word, _ in own)) for k, share, own in topics]
         header = ("topic", "share", "words that distinguish it")
         return [Table(header, rows, floats=".3f", title="Topics")] if rows else []
 
-    def _history(self) -> Sequence[Any]:
-        history: Sequence[Any] = self.model.fit_.history
-        return history
+    def _curve(self, history: Sequence[Any]) -> Any:
+        return plots.em_curve(history)
 
-    def score(self, file: Path) -> list[Block]:
+    def score(self, file: Path) -> Blocks:
         """The perplexity of documents, and what it is counted over."""
         how = "topic proportions are inferred from the sentences before, in the same document"
         return [*super().score(file), Note(how)]
 
-    def next_word(
-        self, words: list[str] | None, n: int, document: Path | None = None
-    ) -> list[Block]:
+    def next_word(self, words: list[str] | None, n: int, document: Path | None = None) -> Blocks:
         """The next words of a sentence, given those before it in its document."""
         documents = [] if document is None else list(read_documents(document))
         return self._asked(words, n, document=documents[-1] if documents else [])
@@ -195,14 +175,14 @@ class CompositeDescription(ParserDescription):
         words: Sequence[str] = self.model.vocabulary_.words[-1:]
         return min(usual, key=lambda own: self.model.perplexity([[own]]), default=words)
 
-    def _trees(self, words: list[str]) -> list[Block]:
+    def _trees(self, words: list[str]) -> Blocks:
         return [TreeDrawing(*self.model.parse([words]), title="most probable tree")]
 
     def tasks(self) -> list[Task]:
         """The best tree where there is a grammar, next words, topics."""
         model = self.model
 
-        def topics(_: list[str]) -> list[Block]:
+        def topics(_: list[str]) -> Blocks:
             return self._topics(model.topic_words(10))
 
         more = Task("topics", "nothing to fill in", "", topics, most=0, least=0)

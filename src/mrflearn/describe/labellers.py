@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 import mrflearn
-from mrflearn import plots
+from mrflearn import evaluation, plots
 from mrflearn.describe.blocks import (
-    Block,
     Data,
     Facts,
     Matrix,
@@ -23,17 +24,16 @@ from mrflearn.describe.blocks import (
     Table,
     Text,
     Tokens,
-    answer,
+    shares,
 )
-from mrflearn.describe.description import Answers, Description, Task, batches
-from mrflearn.errors import DataError, StorageError
+from mrflearn.describe.description import Answers, Blocks, Description, OptionError, Task, batches
+from mrflearn.errors import DataError, SettingsError, StorageError
 from mrflearn.evaluation.calibration import token_reliability
-from mrflearn.evaluation.chunks import ChunkScore, chunk_report
-from mrflearn.evaluation.tagging import confusion, tagging_report
-from mrflearn.features.recipes import MADE, LabelledSequence, Recipe
+from mrflearn.features.recipes import MADE, Recipe
 from mrflearn.io.formats import DOCUMENT_MARK
+from mrflearn.io.graphs import read_graphs
 from mrflearn.io.spans import Scheme, are_chunk_tags
-from mrflearn.io.tag_files import TagExample, TagSource
+from mrflearn.io.tag_files import TagSource
 
 BATCH = 1000  # examples that are labelled together where nothing is printed meanwhile
 MOST_LABELS = 60  # of a picture of transitions
@@ -41,7 +41,22 @@ MOST_WORDS = 500  # of a sentence on the page
 ALL = 10**9  # entries, however many there are
 EXAMPLES = ("He reckons the deficit", "the dog sees the cat", "the man said so .")
 MISTAKE = ("true", "predicted", "tokens")
-Layers = Sequence[Sequence[str]]
+Layers = Sequence[Sequence[Any]]
+
+
+class Example(NamedTuple):
+    """A sequence or a graph: its tokens as the model takes them, and what the file says of them."""
+
+    tokens: Any
+    rows: Sequence[Sequence[str]]  # the cells of each token; empty where the file has features
+    layers: Layers | None  # true labels: a list of labels (None: not known) for each layer
+    document: int = 0
+    sentence: Any = None  # of CoNLL-U
+
+    @property
+    def words(self) -> list[str]:
+        """The first cell of each row."""
+        return [row[0] for row in self.rows if row]
 
 
 class Labelling(NamedTuple):
@@ -61,47 +76,37 @@ class Labeller(Description):
 
     pictures: ClassVar = frozenset({"evaluate"})
     ignores: ClassVar = frozenset({"spans", "scheme", "train"})
-    counted: ClassVar = ("sentences", "tokens")
+    counted: ClassVar = ("sentence", "token")
     tabs: ClassVar = False  # between the cells of a row
     labellings: ClassVar = 5  # on the page
+    where: str = ""  # in a file true labels stand
     scheme: Scheme | None = None  # that chunk tags are kept well-formed in
 
     @abstractmethod
-    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
+    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Example]:
         """The examples of a file, one at a time."""
 
-    def _asked(self, part: list[Any]) -> dict[str, Any]:
+    def _asked(self, part: list[Example]) -> dict[str, Any]:
         """The examples as methods of the model take them."""
         return {"X": [example.tokens for example in part]}
 
-    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
+    def _best(self, part: list[Example], n: int, figures: bool) -> list[list[Labelling]]:
         """The `n` best labellings of each example, with probabilities where these are asked for."""
         asked = self._asked(part)
         if not figures:
             return [[Labelling([list(own)], {})] for own in self.model.predict(**asked)]
-        return [
-            [Labelling([labels], {"probability": share}) for labels, share in own]
-            for own in self.model.n_best(n=n, **asked)
-        ]
+        found = self.model.n_best(n=n, **asked)
+        return [[Labelling([labels], {"probability": p}) for labels, p in own] for own in found]
 
-    def _marginals(self, part: list[Any]) -> list[Any]:
+    def _marginals(self, part: list[Example]) -> list[Any]:
         """The probability of each label: for each example a list of layers, of tokens."""
         return [[own] for own in self.model.predict_marginals(**self._asked(part))]
-
-    @abstractmethod
-    def _truth(self, example: Any, number: int) -> Layers:
-        """The true labels of each layer; an error where there are none."""
-
-    def _rows(self, example: Any) -> Layers:
-        """The cells of each token, as they stand in the file."""
-        rows: Layers = example.rows
-        return rows
 
     def _titles(self) -> Sequence[str]:
         """The names of the layers, where there are several."""
         return [""]
 
-    def _named(self, example: Any, layers: Sequence[Any]) -> Any:
+    def _named(self, example: Example, layers: Sequence[Any]) -> Any:
         """What an answer says of each layer, as JSON has it."""
         del example
         return layers[0]
@@ -125,41 +130,46 @@ class Labeller(Description):
             chunks = self.model.predict_spans(n=n, **self._asked(part)) if spans else nothing
             best = self._best(part, n, figures=as_json or n > 1)
             for example, found, own, inside in zip(part, best, sure, chunks, strict=True):
-                blocks: list[Block] = [Data(self._record(example, found, own, n))]
-                if getattr(example, "document", 0) > document:
+                blocks: Blocks = [Data(self._record(example, found, own, n))]
+                if example.document > document:
                     document = example.document
                     cells = [DOCUMENT_MARK, "-X-", *["O"] * (len(example.rows[0]) - 1)]
                     blocks.append(Text(" ".join(cells) + "\n"))
                 shown = _spans(example, inside) if spans else self._shown(example, found, own, n)
                 yield [*blocks, *shown]
 
-    def _shown(self, example: Any, best: list[Labelling], sure: Any, n: int) -> list[Block]:
+    def _shown(self, example: Example, best: list[Labelling], sure: Any, n: int) -> Blocks:
         """Rows with the labels of each labelling, best first; of several each has a headline."""
-        found: list[Block] = []
+        found: Blocks = []
         for rank, own in enumerate(best):
             if n > 1:
                 found.append(Text(f"# {rank} {own.figure:.6f}"))
-            found.append(Tokens(self._rows(example), own.layers, sure, self.tabs))
+            found.append(Tokens(example.rows, own.layers, sure, self.tabs))
         return found
 
-    def _record(self, example: Any, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
+    def _record(self, example: Example, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
         listed = [{"labels": self._named(example, own.layers), **own.figures} for own in best]
-        words = [row[0] for row in self._rows(example) if row]
-        record = {**({"words": words} if "tokens" in self.counted else {}), **listed[0]}
+        record = {"words": example.words, **listed[0]}
         record |= {"nbest": listed} if n > 1 else {}
         return record if sure is None else {**record, "marginals": self._named(example, sure)}
 
     def _compared(self, file: Path) -> tuple[list[Layers], list[Layers], list[list[str]]]:
-        """The true labels of each example and layer, the best that were found, and the words."""
+        """For each layer the true labels of all examples and the best found; and the words."""
         truth, found, words = list[Layers](), list[Layers](), list[list[str]]()
+        sequence, single = self.counted
         for part in batches(self._examples(file), BATCH):
-            for example in part:
-                truth.append(self._truth(example, len(truth)))
-                words.append([row[0] if row else "" for row in self._rows(example)])
+            for number, example in enumerate(part, start=len(truth) + 1):
+                if example.layers is None:
+                    raise DataError(f"there are no labels to compare with{self.where}.")
+                if any(None in own for own in example.layers):
+                    what = f"{sequence} {number} has {single}s without a label{self.where}"
+                    raise DataError(f"{what}: there is nothing to compare with.")
+                truth.append(example.layers)
+                words.append(example.words or [""] * len(example.rows))
             found += [own.layers for (own,) in self._best(part, 1, figures=False)]
         if not truth:
-            raise DataError(f"there are no {self.counted[0]} in it.")
-        return truth, found, words
+            raise DataError(f"there are no {sequence}s in it.")
+        return list(zip(*truth, strict=True)), list(zip(*found, strict=True)), words
 
     def evaluate(
         self,
@@ -168,33 +178,28 @@ class Labeller(Description):
         train: Path | None = None,
         scheme: Scheme | None = None,
         calibration: bool = False,
-    ) -> list[Block]:
+    ) -> Blocks:
         """Accuracy on all words and on those unseen in training, chunk scores as conlleval's."""
         self.scheme, known = scheme, getattr(self.model, "known_words_", None)
         if train is not None:
-            known = {row[0] for own in self._examples(train) for row in own.rows if row}
-        pairs, answers, words = self._compared(file)
-        truth, found = [own for (own,) in pairs], [own for (own,) in answers]
-        report = tagging_report(truth, found, words=None if known is None else words, known=known)
-        table = confusion(truth, found)
-        sequences, single = self.counted
-        facts: dict[str, Any] = {"file": str(file), sequences: len(truth)}
-        facts |= {single: report.tokens.total, "accuracy": Percent(report.tokens.accuracy)}
-        if report.seen is not None and report.unseen is not None:
-            facts["accuracy_seen"] = Percent(report.seen.accuracy)
-            facts["accuracy_unseen"] = Percent(report.unseen.accuracy)
-            facts["unseen_tokens"] = report.unseen.total
-        facts[f"{sequences.removesuffix('s')}_accuracy"] = Percent(report.sentences.accuracy)
-        shown: list[Block] = []
+            known = {word for example in self._examples(train) for word in example.words}
+        (truth,), (found,), words = self._compared(file)
+        novelty = {} if known is None else {"words": words, "known": known}
+        report = evaluation.tagging_report(truth, found, **novelty)
+        table, chunks = evaluation.confusion(truth, found), None
+        sequence, single = self.counted
+        facts: dict[str, Any] = {"file": str(file), f"{sequence}s": len(truth)}
+        shown: Blocks = []
         if are_chunk_tags(table.labels):
-            chunks = chunk_report(truth, found)
-            scores = {name: chunk_figures(own) for name, own in chunks.by_label.items()}
-            facts |= (total := chunk_figures(chunks.total))
+            chunks = evaluation.chunk_report(truth, found)
+            total = _chunks(chunks.total)
+            scores = {name: _chunks(own) for name, own in chunks.by_label.items()}
             rows = [[name, *own.values()] for name, own in {"all": total, **scores}.items()]
             shown = [Table(("label", *total), rows, title="Chunks"), Data({"by_label": scores})]
+        facts |= {f"{single}s": report.tokens.total, **_rated(report, chunks, sequence)}
         mistakes = table.worst(n)
         shown.append(Table(MISTAKE, mistakes, key="mistakes", records=True, title="Mistakes"))
-        reliable = None
+        picture = Picture(partial(plots.draw_confusion, table))
         if calibration:
             parts = batches(self._examples(file), BATCH)
             sure = (own[0] for part in parts for own in self._marginals(part))
@@ -202,33 +207,34 @@ class Labeller(Description):
             facts["calibration_error"] = Percent(reliable.expected_error)
             header = ("confidence", "tokens", "mean", "right")
             shown.append(Table(header, reliable.rows(), title="Calibration"))
-
-        def draw() -> Any:
-            if reliable:
-                return plots.draw_reliability({"tokens": reliable})
-            return plots.draw_confusion(table)
-
+            picture = Picture(partial(plots.draw_reliability, {"tokens": reliable}))
+        times = zip(table.labels, table.counts.sum(axis=1).tolist(), strict=True)
+        odd = {tag: count for tag, count in times if count and tag not in self.model.classes_}
+        said = "the tag '{}' was never seen in training; its {} tokens count as wrong"
+        notes = [Note(said.format(*own)) for own in odd.items()]
         confused = {"labels": table.labels, "counts": table.counts.tolist()}
-        return [Facts(facts), *shown, Data({"confusion": confused}), Picture(draw)]
+        more = Data({"confusion": confused, "unknown_tags": odd})
+        return [*notes, Facts(facts), *shown, more, picture]
 
-    def _tag_task(self, hint: str, example: str, read: Callable[[list[str]], Any]) -> Task:
-        """The labels of a sentence, which `read` makes an example of, and the next best."""
-        n = self.labellings
+    def _tag_task(self, example: str, columns: Sequence[str] = ("word",)) -> Task:
+        """The labels of words, which stand with their further columns, and the next best."""
+        n, width, wanted = self.labellings, len(columns), "/".join(columns)
 
-        def tag(asked: list[str]) -> list[Block]:
-            part = [read(asked)]
+        def tag(asked: list[str]) -> Blocks:
+            rows = [word.rsplit("/", width - 1) for word in asked]
+            for word, row in zip(asked, rows, strict=True):
+                if len(row) != width:
+                    raise DataError(f"'{word}' should be {wanted}, which the model looks at.")
+            part = [Example(asked if width == 1 else rows, rows, None)]
             (best,), (sure,) = self._best(part, n, figures=True), self._marginals(part)
-            words = [row[0] for row in self._rows(part[0])]
             layers = zip(self._titles(), best[0].layers, sure, strict=True)
-            found: list[Block] = [
-                Tokens([(word,) for word in words], [labels], [marginals], title=title)
-                for title, labels, marginals in layers
-            ]
-            rows = [[own.figure, *own.layers[0]] for own in best]
-            table = Table(("probability", *words), rows, title="best labellings")
-            return [*found, table] if n > 1 else found
+            found = [Tokens(rows, [own], [p], title=title) for title, own, p in layers]
+            listed = [[own.figure, *own.layers[0]] for own in best]
+            table = Table(("probability", *part[0].words), listed, title="best labellings")
+            return [*found, *([table] if n > 1 else [])]
 
-        return Task("tag", f"words{hint}, separated by spaces", example, tag, most=MOST_WORDS)
+        hint = "words" if width == 1 else f"words as {wanted}"
+        return Task("tag", f"{hint}, separated by spaces", example, tag, most=MOST_WORDS)
 
 
 class RecipeLabeller(Labeller):
@@ -239,39 +245,21 @@ class RecipeLabeller(Labeller):
         recipe: Recipe | None = getattr(self.model, "recipe_", None)
         if recipe is None or not (recipe.columns or (recipe.format in MADE and not words)):
             raise StorageError(
-                f"this {self.kind} does not know how its features are made from a file: it was "
-                "trained on features. Ask it in Python, or train it on words, there with "
-                f"{self.kind}(features=...), here with `mrflearn train crf`."
+                f"this {self.kind} was trained on features, and how they are made is not known. "
+                f"Train one on words: by {self.kind}(features=...), or by `mrflearn train crf`."
             )
         return recipe
 
-    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
-        return self._recipe().read(file, format=file_format)
-
-    def _truth(self, example: Any, number: int) -> Layers:
-        del number
-        if example.layers is None:
-            raise DataError("there are no labels to compare with.")
-        found: Layers = example.layers
-        return found
+    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Example]:
+        for own in self._recipe().read(file, format=file_format):
+            yield Example(own.tokens, own.rows, own.layers, own.document)
 
     def tasks(self) -> list[Task]:
         """Labels with probabilities."""
-        recipe = self._recipe(words=True)
-        width, wanted = len(recipe.seen), "/".join(recipe.seen)
-
-        def read(words: list[str]) -> LabelledSequence:
-            rows = [word.rsplit("/", width - 1) for word in words]
-            for word, row in zip(words, rows, strict=True):
-                if len(row) != width:
-                    problem = f"'{word}' should be {wanted}: the model looks at these columns."
-                    raise DataError(problem)
-            return LabelledSequence(words if width == 1 else rows, None, tuple(map(tuple, rows)))
-
+        columns = self._recipe(words=True).seen
         tags = zip(EXAMPLES[0].split(), ("PRP", "VBZ", "DT", "NN"), strict=True)
-        example = " ".join("/".join([word, *[tag] * (width - 1)]) for word, tag in tags)
-        hint = "" if width == 1 else f" as {wanted}"
-        return [self._tag_task(hint, example, read)]
+        cells = ([word, *[tag] * (len(columns) - 1)] for word, tag in tags)
+        return [self._tag_task(" ".join(map("/".join, cells)), columns)]
 
 
 class ChainDescription(RecipeLabeller):
@@ -285,36 +273,31 @@ class ChainDescription(RecipeLabeller):
         facts = {"class": self.kind, "labels": model.classes_, "attributes": model.num_attributes_}
         return facts | {"temperature": getattr(model, "temperature_", 1.0)}
 
-    def learned(self, n: int, label: str | None = None) -> list[Block]:
+    def learned(self, n: int, label: str | None = None) -> Blocks:
         """The labels, and the largest attributes and transitions, of one label or of all."""
         model, labels = self.model, self.model.classes_
-        features = model.top_features(label, n)
+        features, edges = model.top_features(label, n), model.top_edge_features(ALL)
         steps = [(*names, weight) for names, weight in model.top_transitions(ALL)]
-        edges = model.top_edge_features(ALL)
         if label is not None:
             steps = [row for row in steps if label in row]
             edges = [row for row in edges if label in row[1:3]]
         pair, triple = ("label", "next label"), ("label", "next", "next but one")
         names = triple if model.order == 2 else pair
+        # A second order has pairs of labels among its triples: their third cell is empty.
+        moves = [(*row[:2], *[None] * (len(names) + 1 - len(row)), *row[2:]) for row in steps[:n]]
         tables = {
             "features": (("attribute", "label"), features, "Largest weights"),
-            "transitions": (names, steps[:n], "Transitions"),
+            "transitions": (names, moves, "Transitions"),
             "edges": (("attribute", *pair), edges[:n], "Attributes of transitions"),
         }
-        caption = (
-            "Weights of moving from the label of a row to that of a column: red is likely, blue "
-            "unlikely, white was never seen."
-        )
-        return [
-            Facts(self.facts()),
-            *(
-                Table((*header, "weight"), rows, key=key, title=title, floats="+.4f")
-                for key, (header, rows, title) in tables.items()
-            ),
-            *_matrix(labels, steps, "weight", caption),
+        listed = [
+            Table((*header, "weight"), rows, key=key, title=title, floats="+.4f")
+            for key, (header, rows, title) in tables.items()
         ]
+        caption = "Weights of moves from row to column: red is likely, blue unlikely, white unseen."
+        return [Facts(self.facts()), *listed, *_matrix(labels, steps, "weight", caption)]
 
-    def _asked(self, part: list[Any]) -> dict[str, Any]:
+    def _asked(self, part: list[Example]) -> dict[str, Any]:
         constraints = None if self.scheme is None else mrflearn.Constraints(scheme=self.scheme)
         return {**super()._asked(part), "constraints": constraints}
 
@@ -325,6 +308,13 @@ class TaggerDescription(Labeller):
     pictures: ClassVar = frozenset({"inspect", "evaluate"})
     objective: ClassVar = "minus the bound, nats per position"
 
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        # Trained in Python: plain text, or what the ending of a file's name says.
+        usual = TagSource("text", ("word", "tag"), "tag")
+        self.source: TagSource = getattr(model, "source_", None) or usual
+        self.where = f" in column '{self.source.column}'"
+
     def facts(self) -> dict[str, Any]:
         model = self.model
         facts = {"class": self.kind, "settings": model.get_params(), "tags": model.classes_}
@@ -333,7 +323,7 @@ class TaggerDescription(Labeller):
             return facts | {"interpolation": model.interpolation_}
         return facts | {"log_likelihood_per_position": Nats(model.bound_)}
 
-    def learned(self, n: int) -> list[Block]:
+    def learned(self, n: int) -> Blocks:
         """Settings, words and tags; of a hidden Markov model the most frequent steps as well."""
         model, tags = self.model, self.model.classes_
         if not hasattr(model, "interpolation_"):
@@ -341,93 +331,157 @@ class TaggerDescription(Labeller):
         steps = model.top_steps(ALL)
         header = ("tag", "next tag", "times", "probability")
         caption = "How often the tag of a column follows that of a row; <S>: the boundary."
-        return [
-            Facts(self.facts()),
-            Table(header, steps[:n], key="steps", title="Steps between tags"),
-            *_matrix([*tags, "<S>"], [(a, c, p) for a, c, _, p in steps], "probability", caption),
-        ]
-
-    def evaluate(self, file: Path, n: int, calibration: bool = False) -> list[Block]:  # type: ignore[override]
-        """The same; tags that were never seen in training are reported."""
-        found = super().evaluate(file, n, calibration=calibration)
-        confused, classes = answer(found)["confusion"], set(self.model.classes_)
-        rows = zip(confused["labels"], map(sum, confused["counts"]), strict=True)
-        odd = {tag: count for tag, count in rows if count and tag not in classes}
-        said = "was never seen in training; its {} tokens count as wrong"
-        notes = [Note(f"the tag '{tag}' {said.format(count)}") for tag, count in odd.items()]
-        return [*notes, *found, Data({"unknown_tags": odd})]
+        table = Table(header, steps[:n], key="steps", title="Steps between tags")
+        pairs = [(a, c, p) for a, c, _, p in steps]
+        heat = _matrix([*tags, "<S>"], pairs, "probability", caption)
+        return [Facts(self.facts()), table, *heat]
 
     def tasks(self) -> list[Task]:
         """Tags with probabilities, and the best taggings."""
         known = self.model.known_words_
         example = max(EXAMPLES, key=lambda text: np.mean([w in known for w in text.split()]))
+        return [self._tag_task(example)]
 
-        def read(words: list[str]) -> TagExample:
-            return TagExample(tuple(words), None, tuple((word,) for word in words))
-
-        return [self._tag_task("", example, read)]
-
-    def _source(self) -> TagSource:
-        """Where words and tags stood in the file it was trained on."""
-        # Trained in Python: plain text, or what the ending of a file's name says.
-        return getattr(self.model, "source_", None) or TagSource("text", ("word", "tag"), "tag")
-
-    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
-        source = self._source()
+    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Example]:
         try:
-            yield from source.read(file, format=file_format)
+            for words, tags, rows, document, own in self.source.read(file, format=file_format):
+                layers = None if tags is None else [tags]
+                yield Example(words, rows or [(w,) for w in words], layers, document, own)
         except DataError as error:
             if str(file) != "-" or file_format is not None:
                 raise
-            hint = f"{error} (A pipe is read as {source.format}, as trained on; see --format.)"
+            hint = f"{error} (A pipe is read as {self.source.format}, as trained on; see --format.)"
             raise DataError(hint) from error
 
-    def _truth(self, example: Any, number: int) -> Layers:
-        column = self._source().column
-        if example.tags is None:
-            raise DataError(f"there are no tags in it (column '{column}').")
-        if None in example.tags:
-            raise DataError(
-                f"sentence {number + 1} has words without a tag (`_`) in column '{column}', so "
-                "that there is nothing to compare with."
-            )
-        return [example.tags]
-
-    def _rows(self, example: Any) -> Layers:
-        return example.rows or [(word,) for word in example.words]
-
-    def _asked(self, part: list[Any]) -> dict[str, Any]:
-        return {"X": [example.words for example in part]}
-
-    def _shown(self, example: Any, best: list[Labelling], sure: Any, n: int) -> list[Block]:
+    def _shown(self, example: Example, best: list[Labelling], sure: Any, n: int) -> Blocks:
         if example.sentence is None:
             return super()._shown(example, best, sure, n)
-        column = self._source().column
-        column = column if column in ("upos", "xpos") else "upos"
-        return [Text(_conllu(example.sentence, best, sure, column, headlines=n > 1))]
+        column = self.source.column if self.source.column in ("upos", "xpos") else "upos"
+        return [Text(_conllu(example.sentence, best, sure, column, n))]
 
 
-def _spans(example: Any, spans: Sequence[Any]) -> list[Block]:
+class FieldLabeller(Labeller):
+    """A CRF on graphs, with weights by templates; its answers say how they were found."""
+
+    def facts(self) -> dict[str, Any]:
+        model = self.model
+        pairs = zip(model.model_.templates, model.model_.weights, strict=True)
+        weights = {template.name: len(own) for template, own in pairs}
+        facts = {"class": self.kind, "estimator": model.estimator, "labels": model.classes_}
+        return facts | {"attributes": model.num_attributes_, "weights": weights}
+
+    def learned(self, n: int, label: str | None = None) -> Blocks:
+        """The labels, how many weights the kinds of factors have, and the largest of them."""
+        try:
+            top = self.model.top_features(label, n)
+        except SettingsError as error:
+            raise OptionError(f"--label {label}: {error}") from error
+        rows = [(f.attribute, f.factors, " ".join(f.labels), f.weight) for f in top]
+        header = ("attribute", "factors", "labels", "weight")
+        table = Table(header, rows, title="Largest weights", floats="+.4f")
+        return [Facts(self.facts()), Data({"features": [f._asdict() for f in top]}), table]
+
+    def _best(self, part: list[Example], n: int, figures: bool) -> list[list[Labelling]]:
+        del figures  # they come with every answer
+        asked, names = self._asked(part), ("score", "kind", "converged")
+        found = self.model.n_best(n=n, **asked) if n > 1 else zip(self.model.decode(**asked))
+        return [
+            [Labelling(own.layers, {name: getattr(own, name) for name in names}) for own in answers]
+            for answers in found
+        ]
+
+
+class LayeredDescription(FieldLabeller, RecipeLabeller):
+    """A CRF with several layers of labels, or with skip edges."""
+
+    ignores: ClassVar = Labeller.ignores | {"calibration"}
+    labellings: ClassVar = 1
+
+    def facts(self) -> dict[str, Any]:
+        recipe, known = getattr(self.model, "recipe_", None), self.model.names_
+        layers = recipe.layers if recipe is not None else map(str, range(len(known)))
+        return {**super().facts(), "labels": dict(zip(layers, map(list, known), strict=True))}
+
+    def evaluate(self, file: Path, n: int) -> Blocks:  # type: ignore[override]
+        """Accuracy and, for chunk tags, F1 of each layer; tokens right in all layers at once."""
+        truth, found, words = self._compared(file)
+        true, guess = (dict(zip(self._titles(), own, strict=True)) for own in (truth, found))
+        report = evaluation.layers_report(true, guess)
+        pairs = {name: evaluation.confusion(own, guess[name]) for name, own in true.items()}
+        mistakes = {name: own.worst(n) for name, own in pairs.items()}
+        layers = {name: _rated(own.tagging, own.chunks) for name, own in report.layers.items()}
+        for name, listed in mistakes.items():
+            layers[name]["mistakes"] = [dict(zip(MISTAKE, row, strict=True)) for row in listed]
+        facts = {"file": str(file), "sentences": len(words), "tokens": report.joint.total}
+        facts["joint_accuracy"] = Percent(report.joint.accuracy)
+        rated = ("accuracy", "precision", "recall", "f1")
+        rows = [[name, *map(own.get, rated)] for name, own in layers.items()]
+        wrong = [[name, *row] for name, own in mistakes.items() for row in own]
+        table = Table(("layer", *rated), rows, title="Layers")
+        worst = Table(("layer", *MISTAKE), wrong, title="Mistakes")
+        return [Facts(facts), Data({"layers": layers}), table, worst]
+
+    def _marginals(self, part: list[Example]) -> list[Any]:
+        found = super()._marginals(part)
+        return found if self.model.single else [layers for (layers,) in found]
+
+    def _titles(self) -> Sequence[str]:
+        return self._recipe().layers
+
+    def _named(self, example: Example, layers: Sequence[Any]) -> Any:
+        del example
+        return dict(zip(self._titles(), layers, strict=True))
+
+
+class GraphDescription(FieldLabeller):
+    """A CRF on graphs of any form; its tokens are nodes."""
+
+    ignores: ClassVar = Labeller.ignores | {"file_format"}
+    counted: ClassVar = ("graph", "node")
+    tabs: ClassVar = True
+
+    def tasks(self) -> list[Task]:
+        """No graph fits on a line, but what was learned from them does."""
+        hint, labels = "a label; nothing: all labels", self.model.classes_
+        most = max(len(own.split()) for own in labels)
+        return [Task("weights", hint, labels[0], self._weights, most=most, least=0)]
+
+    def _weights(self, words: list[str]) -> Blocks:
+        return self.learned(20, " ".join(words) or None)
+
+    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Example]:
+        del file_format
+        for own in read_graphs(file):
+            known = [label if isinstance(label, str) else None for label in own.labels.values()]
+            yield Example(own.networkx(), [(str(node),) for node in own.nodes], [known])
+
+    def _marginals(self, part: list[Example]) -> list[Any]:
+        return [[list(own.values())] for (own,) in super()._marginals(part)]
+
+    def _named(self, example: Example, layers: Sequence[Any]) -> Any:
+        return dict(zip(example.tokens, layers[0], strict=True))
+
+    def _record(self, example: Example, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
+        return {k: v for k, v in super()._record(example, best, sure, n).items() if k != "words"}
+
+
+def _spans(example: Example, spans: Sequence[Any]) -> Blocks:
     """The chunks of a sentence: where they are, what they are, how sure that is, their words."""
     lines = [
         "\t".join([*map(str, own[:3]), f"{own.probability:.4f}", " ".join(words)])
         for own in spans
-        for words in [[row[0] for row in example.rows[own.start : own.end] if row]]
+        for words in [example.words[own.start : own.end]]
     ]
     return [Data({"spans": [own._asdict() for own in spans]}), Text("\n".join([*lines, ""]))]
 
 
-def _conllu(
-    sentence: Any, best: list[Labelling], sure: Any, column: str, *, headlines: bool
-) -> str:
+def _conllu(sentence: Any, best: list[Labelling], sure: Any, column: str, n: int) -> str:
     """The sentence of CoNLL-U with its column of tags filled, once for each tagging."""
     lines: list[str] = []
     for rank, own in enumerate(best):
         lines += sentence.comments
-        if headlines:
-            lines += [f"# nbest = {rank}", f"# probability = {own.figure:.6f}"]
-        (labels,) = own.layers
-        tokens = iter(zip(labels, sure[0] if sure else [{}] * len(labels), strict=True))
+        lines += [f"# nbest = {rank}", f"# probability = {own.figure:.6f}"] if n > 1 else []
+        tokens = iter(zip(own.layers[0], sure[0] if sure else repeat({}), strict=False))
         for row in sentence.rows:
             if row.id.isdecimal():  # multiword tokens and empty nodes have no tag
                 tag, probabilities = next(tokens)
@@ -440,10 +494,20 @@ def _conllu(
     return "\n".join(lines)
 
 
-def chunk_figures(score: ChunkScore) -> dict[str, Any]:
+def _rated(tagging: Any, chunks: Any, sequence: str = "sentence") -> dict[str, Any]:
+    """Shares of right tokens and sequences, and of chunks where labels are chunk tags."""
+    rated: dict[str, Any] = {"accuracy": Percent(tagging.tokens.accuracy)}
+    if tagging.unseen is not None:
+        rated["accuracy_seen"] = Percent(tagging.seen.accuracy)
+        rated["accuracy_unseen"] = Percent(tagging.unseen.accuracy)
+        rated["unseen_tokens"] = tagging.unseen.total
+    rated[f"{sequence}_accuracy"] = Percent(tagging.sentences.accuracy)
+    return rated | ({} if chunks is None else _chunks(chunks.total))
+
+
+def _chunks(score: evaluation.ChunkScore) -> dict[str, Any]:
     """Precision, recall and F1, and how many true chunks there are."""
-    shares = {name: Percent(getattr(score, name)) for name in ("precision", "recall", "f1")}
-    return {**shares, "chunks": score.actual}
+    return {**shares(score), "chunks": score.actual}
 
 
 def _matrix(labels: Sequence[str], steps: Sequence[Any], what: str, caption: str) -> list[Matrix]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from mrflearn import plots
-from mrflearn.describe.blocks import Block, Data, Facts, Nats, Note, Percent, Picture, Table
-from mrflearn.describe.description import Description, OptionError, Task
+from mrflearn.describe.blocks import Data, Facts, Nats, Note, Picture, Table, shares
+from mrflearn.describe.description import Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
 from mrflearn.evaluation.similarity import CosineSpace, analogies, word_similarity
 from mrflearn.io.corpus import UNKNOWN, write_sentences
-from mrflearn.io.files import read_lines
+from mrflearn.io.files import Lines, to_number
 from mrflearn.io.similarity import read_analogies, read_pairs
 
 SHOWN = 10  # words on the page
@@ -39,7 +40,7 @@ class TextDescription(Description):
 
     write: ClassVar[Callable[..., None]] = staticmethod(write_sentences)
 
-    def sample(self, n: int, seed: int, output: Path | None, as_json: bool = False) -> list[Block]:
+    def sample(self, n: int, seed: int, output: Path | None, as_json: bool = False) -> Blocks:
         """New text, written to a file where one is named."""
         drawn = self.model.sample(n, random_state=seed)
         if as_json and output is None:
@@ -53,44 +54,33 @@ class SpaceDescription(Description):
 
     pictures: ClassVar = frozenset({"inspect", "neighbors"})
 
-    def neighbors(self, words: list[str], n: int, analogy: bool = False) -> list[Block]:
+    def neighbors(self, words: list[str], n: int, analogy: bool = False) -> Blocks:
         """The words nearest to each, or to where an analogy points."""
         if analogy and len(words) != 3:
             raise OptionError(f"--analogy takes three words, and these are {len(words)}.")
         ask = self.model.analogy if analogy else self.model.neighbors
         asked = [words] if analogy else [[word] for word in words]
-        found = {" ".join(own): known(ask, *own, n=n) for own in asked}
-        near = [*words, *(word for rows in found.values() for word, _ in rows)]
-        tables = (
-            Table((key, "cosine"), rows, key=key, floats=".3f") for key, rows in found.items()
-        )
-        return [*tables, self._map(near)]
+        found = [(" ".join(own), known(ask, *own, n=n)) for own in asked]
+        tables = (Table((own, "cosine"), rows, key=own, floats=".3f") for own, rows in found)
+        return [*tables, self._map([*words, *(word for _, rows in found for word, _ in rows)])]
 
-    def evaluate(self, file: Path) -> list[Block]:
+    def evaluate(self, file: Path) -> Blocks:
         """The agreement with people's scores of word pairs, or the analogies answered right."""
         try:
             return [Facts(_judged(self.model, file))]
         except DataError as error:
-            if not hasattr(self.model, "log_likelihood"):
-                raise
-            hint = "The vectors of this language model are judged; `mrflearn score` rates a text."
-            problem = f"{error.problem} {hint}"
-            raise DataError(problem, path=error.path, line=error.line) from error
+            if hasattr(self.model, "log_likelihood"):
+                error.problem += " Vectors are judged by pairs; `mrflearn score` rates a text."
+            raise
 
     def _map(self, words: Sequence[str]) -> Picture:
         once = list(dict.fromkeys(words))
+        vectors = self.model.vectors_[self.model.vocabulary_.encode(once)]
+        shows = "words at the two leading principal components of their vectors: words that stand "
+        caption = f"{len(once)} {shows}in similar places lie near each other."
+        return Picture(partial(plots.vector_map, once, vectors), caption=caption)
 
-        def draw() -> Any:
-            places = [self.model.vocabulary_.words.index(word) for word in once]
-            return plots.vector_map(once, self.model.vectors_[places])
-
-        caption = (
-            f"{len(once)} words at the two leading principal components of their vectors: words "
-            "that stand in similar places lie near each other."
-        )
-        return Picture(draw, caption=caption)
-
-    def _words(self, n: int) -> list[Block]:
+    def _words(self, n: int) -> Blocks:
         """A map of the frequent words, and the nearest to some of them."""
         ask, shown = self.model.neighbors, self.model.frequent_words(max(n, WORDS_ON_MAP))
         near = {word: [other for other, _ in known(ask, word, n=5)] for word in shown[:n]}
@@ -105,9 +95,8 @@ class SpaceDescription(Description):
         return [*usual[:3], next((word for word in usual if len(word) >= LETTERS), usual[2])]
 
     def _neighbours_task(self) -> Task:
-        example = self._usual_words()[-1]
-        answer = partial(self.neighbors, n=SHOWN)
-        return Task("neighbors", "one word or several", example, answer, most=SHOWN)
+        hint, example = "one word or several", self._usual_words()[-1]
+        return Task("neighbors", hint, example, partial(self.neighbors, n=SHOWN), most=SHOWN)
 
 
 class VectorDescription(SpaceDescription):
@@ -115,7 +104,7 @@ class VectorDescription(SpaceDescription):
 
     settings: ClassVar = ("dims", "context")
 
-    def learned(self, n: int) -> list[Block]:
+    def learned(self, n: int) -> Blocks:
         """Their size, and the most frequent words with their nearest."""
         return [Facts(self.facts()), *self._words(n)]
 
@@ -131,7 +120,6 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
     """A Markov random field language model."""
 
     settings: ClassVar = ("context", "dims", "form", "bound")
-    curve: ClassVar = "bound_curve"
     curve_shows: ClassVar = (
         "The proven lower bound on the log-likelihood per position; the model that is best on the "
         "validation text is kept."
@@ -142,31 +130,30 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         bounds = {f"{k}_bound_per_position": v if v is None else Nats(v) for k, v in found.items()}
         return {**super().facts(), **bounds}
 
-    def learned(self, n: int) -> list[Block]:
+    def _curve(self, history: Sequence[Any]) -> Any:
+        return plots.bound_curve(history)
+
+    def learned(self, n: int) -> Blocks:
         """Its size, its bounds, and its words."""
-        model, facts = self.model, self.facts()
-        facts["most_frequent"] = model.frequent_words(n)
-        words = self._words(n) if model.form != "explicit" else []  # free tables have no vectors
+        facts = {**self.facts(), "most_frequent": self.model.frequent_words(n)}
+        words = self._words(n) if self.model.form != "explicit" else []  # tables have no vectors
         return [Facts(facts), *words]
 
-    def fill(self, sentence: str, n: int) -> list[Block]:
+    def fill(self, sentence: str, n: int) -> Blocks:
         """The words for the gap."""
-        words, own = sentence.split(), set(self.model.vocabulary_.words)
+        words = sentence.split()
         found = Table(("word", "probability"), known(self.model.fill, words, n=n), key="words")
-        new = ", ".join(word for word in words if word not in own and word != GAP)
+        new = ", ".join(own for own in words if own not in self.model.vocabulary_ and own != GAP)
         note = f"not in the vocabulary, and read as {UNKNOWN}: {new}"
         return [found, Data({"sentence": sentence}), *([Note(note)] if new else [])]
 
-    def score(self, file: Path, method: str | None) -> list[Block]:
+    def score(self, file: Path, method: str | None) -> Blocks:
         """The log-likelihood of a text, and what it is counted per."""
         method = "bound" if method is None else method
         found = self.model.log_likelihood(file, method)
-        facts: dict[str, Any] = {
-            "per_position": Nats(found.per_position),
-            "meaning": MEANINGS[method],
-            "per_word": Nats(found.per_word),
-            "per_sentence": Nats(found.per_sentence),
-        }
+        facts: dict[str, Any] = {"per_position": Nats(found.per_position)}
+        facts |= {"meaning": MEANINGS[method], "per_word": Nats(found.per_word)}
+        facts |= {"per_sentence": Nats(found.per_sentence)}
         if found.effective_chains is not None:
             facts |= {"standard_error": Nats(found.standard_error)}
             facts |= {"effective_chains": round(found.effective_chains, 1)}
@@ -174,7 +161,7 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         note = f"positions count the {self.model.context} separators of each sentence too"
         return [*perplexity(found, facts, ends=ends), Note(note)]
 
-    def sample(self, n: int, seed: int, output: Path | None, as_json: bool = False) -> list[Block]:
+    def sample(self, n: int, seed: int, output: Path | None, as_json: bool = False) -> Blocks:
         """New sentences, written to a file where one is named."""
         how = "lengths as in the training text; words exactly for small vocabularies, else by Gibbs"
         return [Note(how), *super().sample(n, seed, output, as_json)]
@@ -191,15 +178,15 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
 class NextWordDescription(TextDescription):
     """A model that predicts the next word of a sentence, and so the perplexity of a text."""
 
-    def next_word(self, words: list[str] | None, n: int) -> list[Block]:
+    def next_word(self, words: list[str] | None, n: int) -> Blocks:
         """The most probable next words, `</s>` for the end."""
         return self._asked(words, n)
 
-    def _asked(self, words: list[str] | None, n: int, **more: Any) -> list[Block]:
+    def _asked(self, words: list[str] | None, n: int, **more: Any) -> Blocks:
         asked = [word for group in words or [] for word in group.split()]  # some came as one text
         return [self._next(asked, n, **more), Data({"words": asked})]
 
-    def score(self, file: Path) -> list[Block]:
+    def score(self, file: Path) -> Blocks:
         """The perplexity of a text, and what it is counted over."""
         return perplexity(self.model.text_score(file), self._counted())
 
@@ -223,7 +210,7 @@ class NgramDescription(NextWordDescription):
 
     settings: ClassVar = ("order",)
 
-    def learned(self, n: int) -> list[Block]:
+    def learned(self, n: int) -> Blocks:
         """The size of each order, and the most probable first words."""
         model = self.model
         discounts = [*model.discounts_, *[[None] * 3] * model.order]  # none in an ARPA file
@@ -235,11 +222,10 @@ class NgramDescription(NextWordDescription):
     def tasks(self) -> list[Task]:
         """Next words, and the log-probability of a sentence."""
 
-        def score(words: list[str]) -> list[Block]:
-            value = float(self.model.score_samples([words])[0])
+        def score(words: list[str]) -> Blocks:
+            value = Nats(self.model.score_samples([words])[0])
             each = Nats(value / (len(words) + 1))
-            facts = {"log-probability, sentence end included": Nats(value), "per token": each}
-            return [Facts(facts)]
+            return [Facts({"log-probability, sentence end included": value, "per token": each})]
 
         first = self._next_word_task("the", MOST_TEXT)
         return [first, Task("score", "a sentence", "the", score, most=MOST_TEXT)]
@@ -250,7 +236,7 @@ def known(ask: Callable[..., Ranked], *asked: Any, n: int, **more: Any) -> Ranke
     return [pair for pair in ask(*asked, n=n + 1, **more) if pair[0] != UNKNOWN][:n]
 
 
-def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> list[Block]:
+def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> Blocks:
     """The perplexity of a text, and what it is counted over."""
     figures = found.figures()
     shown = {"perplexity": figures["perplexity"]} if ends else {}
@@ -263,25 +249,15 @@ def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> 
 def _judged(model: Any, file: Path) -> dict[str, Any]:
     """How well vectors agree with people's scores of pairs, or answer analogies."""
     space = CosineSpace(model.vocabulary_.words, model.vectors_)
-    if _holds_analogies(file):
+    with Lines(file) as lines:
+        first = next(filter(None, map(str.split, lines)), [])
+    if first[:1] == [":"] or (len(first) == 4 and math.isnan(to_number(first[2]))):
         right = analogies(space, read_analogies(file))
         if not right.answerable:
-            problem = f"none of {right.of} questions has all its words in the vocabulary."
-            raise DataError(problem, path=file)
-        accuracy = Percent(right.accuracy)
-        return {"accuracy": accuracy, "answerable": right.answerable, "of": right.of}
+            raise DataError(f"none of {right.of} questions has all its words in the vocabulary.")
+        return asdict(right) | shares(right, "accuracy")
     found = word_similarity(space, read_pairs(file))
     if found.pairs < 3:
         problem = f"{found.pairs} of {found.of} pairs have both words in the vocabulary;"
-        raise DataError(f"{problem} a correlation needs three.", path=file)
-    return {"spearman": found.spearman, "pairs": found.pairs, "of": found.of}
-
-
-def _holds_analogies(file: Path) -> bool:
-    """Whether the first line that says anything is one of questions, not of pairs."""
-    with closing(read_lines(file)) as lines:
-        for cells in (line.split() for _, line in lines):
-            if cells:
-                number = len(cells) == 4 and cells[2].replace(".", "", 1).lstrip("+-").isdigit()
-                return cells[0] == ":" or (len(cells) == 4 and not number)
-    return False
+        raise DataError(f"{problem} a correlation needs three.")
+    return asdict(found)

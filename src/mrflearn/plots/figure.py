@@ -14,15 +14,11 @@ from mrflearn.io.files import write_binary
 
 INK = "#22313f"
 COLOURS = ("#0b6e99", "#d9730d", "#448361", "#9065b0", "#c14c8a")
-STYLE = {
+INKED = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
+STYLE = dict.fromkeys(INKED, INK) | {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
     "axes.titleweight": "bold",
     "axes.titlesize": 11,
     "figure.dpi": 110,
@@ -35,9 +31,8 @@ def panels(columns: int, *, width: float = 4.0, height: float = 3.6) -> tuple[An
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError as missing:
-        raise MissingExtraError(
-            "pictures need matplotlib: pip install 'mrflearn[plots]'"
-        ) from missing
+        problem = "pictures need matplotlib: pip install 'mrflearn[plots]'"
+        raise MissingExtraError(problem) from missing
     with rc_context(STYLE):
         figure = Figure(figsize=(width * columns, height), layout="constrained")
         axes = figure.subplots(1, columns, squeeze=False)[0]

@@ -48,9 +48,8 @@ class Page:
         body = "".join(f"<tr>{''.join(_cell(cell, floats) for cell in row)}</tr>" for row in rows)
         top = f"<tr>{head}</tr>" if any(header) else ""
         kind = "" if top else ' class="facts"'
-        self.parts.append(
-            f'<div class="scroll" tabindex="0"><table{kind}>{top}{body}</table></div>'
-        )
+        table = f"<table{kind}>{top}{body}</table>"
+        self.parts.append(f'<div class="scroll" tabindex="0">{table}</div>')
 
     def picture(self, figure: Any, caption: str) -> None:
         """A figure of `plots`, embedded in the page."""
@@ -58,10 +57,8 @@ class Page:
         render(figure, stream, "png", dpi=130)
         data = base64.b64encode(stream.getvalue()).decode()
         words = escape(caption)
-        self.parts.append(
-            f'<figure><img alt="{words}" src="data:image/png;base64,{data}">'
-            f"<figcaption>{words}</figcaption></figure>"
-        )
+        image = f'<img alt="{words}" src="data:image/png;base64,{data}">'
+        self.parts.append(f"<figure>{image}<figcaption>{words}</figcaption></figure>")
 
     def html(self) -> str:
         """The page as text."""

@@ -16,12 +16,11 @@ from mrflearn.errors import MrflearnError, SettingsError
 
 
 class RefusalError(Exception):
-    """A question that is not answered: the status to send, the reason, and when to ask again."""
+    """A question that is not answered: the status to send, the reason, and whether that passes."""
 
-    def __init__(self, status: HTTPStatus, reason: str, retry_after: int | None = None) -> None:
+    def __init__(self, status: HTTPStatus, reason: str, *, passes: bool = False) -> None:
         super().__init__(reason)
-        self.status = status
-        self.retry_after = retry_after  # seconds
+        self.status, self.passes = status, passes
 
 
 class Desk:
@@ -32,14 +31,14 @@ class Desk:
     """
 
     def __init__(self, models: Mapping[str, Any], seconds: float = 20.0, workers: int = 4) -> None:
-        self.models = models
-        self.seconds = seconds
-        self.tasks = {
-            name: {task.name: task for task in _tasks(name, model)}
-            for name, model in models.items()
-        }
-        self._pool = ThreadPoolExecutor(workers)
-        self._free = Semaphore(workers)
+        self.models, self.seconds = models, seconds
+        self.tasks: dict[str, dict[str, Task]] = {}
+        for name, model in models.items():
+            try:
+                self.tasks[name] = {task.name: task for task in tasks_of(model)}
+            except MrflearnError as error:
+                raise SettingsError(f"model '{name}' cannot be served: {error}") from error
+        self._pool, self._free = ThreadPoolExecutor(workers), Semaphore(workers)
         self._work: set[Future[Any]] = set()
 
     def catalogue(self) -> dict[str, Any]:
@@ -58,7 +57,7 @@ class Desk:
         task, text = self._task(question)
         if not self._free.acquire(blocking=False):
             reason = "too many questions at once; try again."
-            raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, reason, retry_after=1)
+            raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, reason, passes=True)
         work = self._pool.submit(task, text)
         self._work.add(work)
         work.add_done_callback(self._release)
@@ -86,8 +85,7 @@ class Desk:
     def _task(self, question: Any) -> tuple[Task, str]:
         match question:
             case {"model": str(model), "task": str(task), "text": str(text)}:
-                tasks = _entry(self.tasks, "model", model)
-                return _entry(tasks, "task", task), text
+                return _entry(_entry(self.tasks, "model", model), "task", task), text
         reason = 'a question is {"model": ..., "task": ..., "text": ...}.'
         raise RefusalError(HTTPStatus.BAD_REQUEST, reason)
 
@@ -97,11 +95,3 @@ def _entry(known: Mapping[str, Any], what: str, name: str) -> Any:
         reason = f"there is no {what} '{name}'; there are {', '.join(known)}."
         raise RefusalError(HTTPStatus.NOT_FOUND, reason)
     return known[name]
-
-
-def _tasks(name: str, model: Any) -> list[Task]:
-    """The tasks of a model; an error that names it where it has none."""
-    try:
-        return tasks_of(model)
-    except MrflearnError as error:
-        raise SettingsError(f"model '{name}' cannot be served: {error}") from error

@@ -16,13 +16,12 @@ import json
 import re
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from ipaddress import ip_address
 from threading import Condition
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from mrflearn.errors import SettingsError
@@ -38,7 +37,6 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 )
 SAFE = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
-NO_MORE: Mapping[str, str] = MappingProxyType({})  # headers
 
 
 class Server(ThreadingHTTPServer):
@@ -82,16 +80,12 @@ class Server(ThreadingHTTPServer):
 def make_server(desk: Desk, host: str, port: int) -> Server:
     """A server that is bound and waits for `serve_forever`; port 0 takes any free one."""
     page = files("mrflearn.serving").joinpath("page.html").read_bytes()
-
-    handler = type(
-        "Handler", (_Handler,), {"desk": desk, "page": page, "loopback": _is_loopback(host)}
-    )
+    own = {"desk": desk, "page": page, "loopback": _is_loopback(host)}
     try:
-        return Server(host, port, handler)
+        return Server(host, port, type("Handler", (_Handler,), own))
     except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {host}:{port}: {error.strerror}. Try another --port."
-        ) from error
+        problem = f"cannot listen on {host}:{port}: {error.strerror}. Try another --port."
+        raise SettingsError(problem) from error
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -104,30 +98,54 @@ class _Handler(BaseHTTPRequestHandler):
     loopback: ClassVar[bool]
 
     def do_GET(self) -> None:
-        try:
-            self._check_host()
-            match self.path:
-                case "/":
-                    self._send(HTTPStatus.OK, self.page, "text/html; charset=utf-8")
-                case "/models":
-                    self._send_json(HTTPStatus.OK, self.desk.catalogue())
-                case "/ask":
-                    raise RefusalError(HTTPStatus.METHOD_NOT_ALLOWED, "questions are sent by POST.")
-                case _:
-                    raise RefusalError(HTTPStatus.NOT_FOUND, "there are /, /models and /ask.")
-        except RefusalError as refusal:
-            self._refuse(refusal)
+        self._reply(self._read)
 
     def do_POST(self) -> None:
+        self._reply(self._ask)
+
+    def _reply(self, find: Callable[[], Any]) -> None:
+        """Sends the page or the object that is found, or why there is none."""
+        status, headers = HTTPStatus.OK, dict(SAFE)
         try:
-            body = self._body()  # before any refusal: a reply that leaves it unread may be lost
-            self._check_host()
-            self._check_origin()
-            if self.path != "/ask":
-                raise RefusalError(HTTPStatus.NOT_FOUND, "questions go to /ask.")
-            self._send_json(HTTPStatus.OK, self.desk.answer(self._question(body)))
+            found = find()
         except RefusalError as refusal:
-            self._refuse(refusal)
+            status, found = refusal.status, {"error": str(refusal)}
+            headers |= {"Retry-After": "1"} if refusal.passes else {}
+        kind = "text/html" if isinstance(found, bytes) else "application/json"
+        # JSON in ASCII: a question may hold half a character.
+        body = found if isinstance(found, bytes) else json.dumps(found).encode()
+        headers |= {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _read(self) -> Any:
+        self._check_host()
+        match self.path:
+            case "/":
+                return self.page
+            case "/models":
+                return self.desk.catalogue()
+            case "/ask":
+                raise RefusalError(HTTPStatus.METHOD_NOT_ALLOWED, "questions are sent by POST.")
+        raise RefusalError(HTTPStatus.NOT_FOUND, "there are /, /models and /ask.")
+
+    def _ask(self) -> Any:
+        body = self._body()  # before any refusal: a reply that leaves it unread may be lost
+        self._check_host()
+        self._check_origin()
+        if self.path != "/ask":
+            raise RefusalError(HTTPStatus.NOT_FOUND, "questions go to /ask.")
+        if self.headers.get_content_type() != "application/json":
+            reason = "a question's Content-Type is application/json."
+            raise RefusalError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, reason)
+        try:
+            question = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise RefusalError(HTTPStatus.BAD_REQUEST, "the question is not JSON.") from error
+        return self.desk.answer(question)
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
@@ -138,16 +156,6 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         return self.rfile.read(int(length))
 
-    def _question(self, body: bytes) -> Any:
-        if self.headers.get_content_type() != "application/json":
-            raise RefusalError(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a question's Content-Type is application/json."
-            )
-        try:
-            return json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise RefusalError(HTTPStatus.BAD_REQUEST, "the question is not JSON.") from error
-
     def _check_host(self) -> None:
         """The request is for this server: on loopback, by a name of this machine and the port.
 
@@ -157,11 +165,9 @@ class _Handler(BaseHTTPRequestHandler):
         name, port = _authority(hosts[0] if len(hosts) == 1 else "")
         own = self.server.server_address[1]  # type: ignore[index]  # of a socket of IP
         if name is None or (self.loopback and (port != own or not _is_loopback(name))):
-            raise RefusalError(
-                HTTPStatus.FORBIDDEN,
-                f"the request is for {', '.join(hosts) or 'no host'}; this server is "
-                f"localhost:{own}.",
-            )
+            asked = ", ".join(hosts) or "no host"
+            reason = f"the request is for {asked}; this server is localhost:{own}."
+            raise RefusalError(HTTPStatus.FORBIDDEN, reason)
 
     def _check_origin(self) -> None:
         """The page that asks, where the browser names it, came from this server."""
@@ -170,27 +176,6 @@ class _Handler(BaseHTTPRequestHandler):
             same = _authority(authority, scheme) == _authority(self.headers["Host"], scheme)
             if scheme not in ("http", "https") or not same:
                 raise RefusalError(HTTPStatus.FORBIDDEN, f"a page of {origin} may not ask here.")
-
-    def _refuse(self, refusal: RefusalError) -> None:
-        again = refusal.retry_after
-        headers = {} if again is None else {"Retry-After": str(again)}
-        self._send_json(refusal.status, {"error": str(refusal)}, headers)
-
-    def _send_json(
-        self, status: HTTPStatus, answer: Mapping[str, Any], headers: Mapping[str, str] = NO_MORE
-    ) -> None:
-        body = json.dumps(answer).encode()  # ASCII: a question may hold half a character
-        self._send(status, body, "application/json; charset=utf-8", headers)
-
-    def _send(
-        self, status: HTTPStatus, body: bytes, kind: str, headers: Mapping[str, str] = NO_MORE
-    ) -> None:
-        self.send_response(status)
-        sent = {"Content-Type": kind, "Content-Length": str(len(body)), **SAFE, **headers}
-        for name, value in sent.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
         """Nothing: what is asked is the asker's own business."""
@@ -205,8 +190,5 @@ def _is_loopback(name: str) -> bool:
 
 def _authority(text: str, scheme: str = "http") -> tuple[str | None, int]:
     """The host and the port of `host:port`; no host where it is not of this form."""
-    found = AUTHORITY.fullmatch(text)
-    if found is None:
-        return None, 0
-    usual = 443 if scheme == "https" else 80
-    return (found[1] or found[2]).lower(), int(found[3] or usual)
+    found, usual = AUTHORITY.fullmatch(text), 443 if scheme == "https" else 80
+    return (None, 0) if found is None else ((found[1] or found[2]).lower(), int(found[3] or usual))
