@@ -118,10 +118,10 @@ def _compare(network: Path, value: float, marginals: list[Any]) -> dict[str, Any
     errors: dict[str, Any] = {}
     if partition.exists():
         published = uai.read_partition(partition)
-        agreement = partition_agreement(value, published)
+        error, base = partition_agreement(value, published)
         errors["published_log_partition"] = published
-        errors["published_log_base"] = agreement.log_base
-        errors["log_partition_error"] = agreement.log_partition_error
+        errors["published_log_base"] = base
+        errors["log_partition_error"] = error
     if beliefs.exists():
         error = marginal_error(marginals, uai.read_marginals(beliefs))
         errors["largest_marginal_error"] = error
