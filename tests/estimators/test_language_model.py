@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 import pytest
 import torch
@@ -18,9 +21,8 @@ from mrflearn.estimators import language_model, lifted_training
 from mrflearn.estimators.base import load
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.execution import resources
-from mrflearn.features import moments as counting
-from mrflearn.features.moments import merge
 from mrflearn.inference.transfer import ring_log_partition
+from mrflearn.io import corpus
 from mrflearn.io.corpus import encode_corpus
 from mrflearn.io.vectors import read_vectors
 from support.edited import edit
@@ -107,7 +109,7 @@ def test_a_text_is_encoded_once(fitted, method, monkeypatch):
         calls.append(given)
         return encode_corpus(*given)
 
-    for module in (language_model, counting):
+    for module in (language_model, corpus):
         monkeypatch.setattr(module, "encode_corpus", counted)
     fitted.log_likelihood(iter(sentences(10)), method)
     fitted.score_samples(iter(sentences(10)))
@@ -192,7 +194,7 @@ def test_saved_models_come_back(fitted, tmp_path):
 def test_training_does_not_depend_on_the_size_of_the_corpus():
     model = LanguageModel(dims=3, max_iterations=20)
     once = clone(model)._moments(sentences(100))
-    many = merge(*[once] * 16)
+    many = reduce(add, [once] * 16)
     first, second = clone(model).fit(once), clone(model).fit(many)
     assert first.outcome_.evaluations == second.outcome_.evaluations
     assert first.outcome_.value == pytest.approx(second.outcome_.value, abs=1e-3)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -46,8 +47,7 @@ class Reliability:
 
     @property
     def _gaps(self) -> Float[np.ndarray, " k"]:
-        gaps: Float[np.ndarray, " k"] = np.abs(np.nan_to_num(self.accuracy - self.confidence))
-        return gaps
+        return np.asarray(np.abs(np.nan_to_num(self.accuracy - self.confidence)))
 
 
 def reliability(
@@ -60,7 +60,12 @@ def reliability(
     """
     sure = np.asarray(confidence, dtype=np.float64).ravel()
     right: Bool[np.ndarray, " n"] = np.asarray(correct, dtype=bool).ravel()
-    _check(sure, right, bins)
+    if sure.shape != right.shape:
+        raise DataError(f"{len(sure)} probabilities but {len(right)} answers to judge.")
+    if bins < 1:
+        raise DataError(f"a reliability table needs at least 1 bin, not {bins}.")
+    if not bool(((sure >= 0.0) & (sure <= 1.0 + 1e-6)).all()):
+        raise DataError("a probability is below 0, above 1 or not a number. Are they logarithms?")
     edges = np.linspace(0.0, 1.0, bins + 1)
     if equal_counts and len(sure):
         edges[1:-1] = np.quantile(sure, edges[1:-1])
@@ -76,20 +81,6 @@ def token_reliability(
     marginals: Iterable[Sequence[Mapping[str, float]]], truth: Iterable[Sequence[str]]
 ) -> Reliability:
     """The table of the most probable label of each token, given the marginals of sentences."""
-    sure: list[float] = []
-    right: list[bool] = []
-    for tokens, labels in zip(marginals, truth, strict=True):
-        for token, label in zip(tokens, labels, strict=True):
-            guess = max(token, key=token.__getitem__)
-            sure.append(token[guess])
-            right.append(guess == label)
-    return reliability(sure, right)
-
-
-def _check(sure: np.ndarray, right: np.ndarray, bins: int) -> None:
-    if sure.shape != right.shape:
-        raise DataError(f"{len(sure)} probabilities but {len(right)} answers to judge.")
-    if bins < 1:
-        raise DataError(f"a reliability table needs at least 1 bin, not {bins}.")
-    if not bool(((sure >= 0.0) & (sure <= 1.0 + 1e-6)).all()):
-        raise DataError("a probability is below 0, above 1 or not a number. Are they logarithms?")
+    pairs = (own for both in zip(marginals, truth, strict=True) for own in zip(*both, strict=True))
+    best = [(*max(token.items(), key=itemgetter(1)), label) for token, label in pairs]
+    return reliability([sure for _, sure, _ in best], [guess == label for guess, _, label in best])

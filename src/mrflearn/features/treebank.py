@@ -10,23 +10,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.io import trees as forms
 from mrflearn.io.corpus import Vocabulary
-from mrflearn.io.trees import (
-    Tree,
-    binarise,
-    collapse_unaries,
-    expand_unaries,
-    remove_traces,
-    strip_functions,
-    unbinarise,
-)
+from mrflearn.io.trees import Tree
 from mrflearn.kernels.rules import RuleShape
 
 Side = Literal["left", "right"]
@@ -40,16 +33,16 @@ def normal_form(
     The options are those of `binarise`: which side nodes are split from, and how many sisters and
     ancestors the labels remember.
     """
-    plain = remove_traces(tree)
+    plain = forms.remove_traces(tree)
     if plain is None:
         return None
-    collapsed = collapse_unaries(strip_functions(plain))
-    return binarise(collapsed, side=side, horizontal=horizontal, vertical=vertical)
+    collapsed = forms.collapse_unaries(forms.strip_functions(plain))
+    return forms.binarise(collapsed, side=side, horizontal=horizontal, vertical=vertical)
 
 
 def usual_form(tree: Tree) -> Tree:
     """The tree as a treebank has it, without the nodes and labels of the normal form."""
-    return expand_unaries(unbinarise(tree))
+    return forms.expand_unaries(forms.unbinarise(tree))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,19 +59,10 @@ class TreebankCounts:
     words: Counter[tuple[str, str]]
 
     @classmethod
-    def of(
-        cls,
-        trees: Iterable[Tree],
-        *,
-        side: Side = "right",
-        horizontal: int | None = 1,
-        vertical: int = 0,
-    ) -> TreebankCounts:
+    def of(cls, trees: Iterable[Tree], **options: Any) -> TreebankCounts:
         """The counts of trees as a treebank has them; the options are those of `normal_form`."""
-        forms = (
-            normal_form(tree, side=side, horizontal=horizontal, vertical=vertical) for tree in trees
-        )
-        kept = [form for form in forms if form is not None]
+        normal = (normal_form(tree, **options) for tree in trees)
+        kept = [tree for tree in normal if tree is not None]
         nodes = [node for tree in kept for node in tree.nodes()]
         phrases = tuple(sorted({node.label for node in nodes if node.word is None}))
         preterminals = tuple(sorted({node.label for node in nodes if node.word is not None}))
@@ -90,11 +74,8 @@ class TreebankCounts:
         def symbol(node: Tree) -> int:
             return number[node.label, node.word is not None]
 
-        used = Counter(
-            (symbol(node), symbol(node.children[0]), symbol(node.children[1]))
-            for node in nodes
-            if node.children
-        )
+        triples = ((node, *node.children) for node in nodes if node.children)
+        used = Counter((symbol(parent), symbol(a), symbol(b)) for parent, a, b in triples)
         words = Counter((node.label, node.word) for node in nodes if node.word is not None)
         return cls(phrases, preterminals, used, Counter(map(symbol, kept)), words)
 
@@ -114,8 +95,7 @@ class TreebankCounts:
 
     def root_counts(self) -> Float[Tensor, " s"]:
         """How often each symbol is a root."""
-        times = [self.roots[symbol] for symbol in range(self.shape.symbols)]
-        return torch.tensor(times, dtype=torch.float64)
+        return torch.tensor([self.roots[k] for k in range(self.shape.symbols)], dtype=torch.float64)
 
     def word_tags(self, vocabulary: Vocabulary) -> Float[Tensor, "v p"]:
         """How often each word of a vocabulary has each tag."""
