@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 import mrflearn
-from mrflearn import load
+from mrflearn import LanguageModel, load
 from mrflearn.cli import demo
 from mrflearn.cli.main import app
 from mrflearn.models.storage import StoredModel, write_model
@@ -122,28 +122,32 @@ def test_the_module_is_the_command_and_survives_a_closed_pipe(tmp_path: Path) ->
 
 def test_the_demo_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The whole flow, from less data and in fewer iterations.
-    smaller = {"LESSONS": 8, "TESTS": 2, "MOST_WORDS": 9, "PACKAGES": ("numpy",)}
+    smaller = {"LESSONS": 8, "TESTS": 2, "MOST_WORDS": 9, "WORDS": 300, "PACKAGES": ("numpy",)}
     smaller |= {"BIG_SIDE": 6, "TRAIN": 2_000, "HELD_OUT": 500}
     for name, value in smaller.items():
         monkeypatch.setattr(demo, name, value)
-    text = json.dumps(demo.STEPS).replace("-size 1500", "-size 300")
-    monkeypatch.setattr(demo, "STEPS", json.loads(text.replace("iterations 100", "iterations 5")))
-    output = tmp_path / "out"
-    found = run("demo", "-o", str(output))
+    fit = LanguageModel.fit
+
+    def briefly(model: LanguageModel, *text: Any, **more: Any) -> LanguageModel:
+        return fit(model.set_params(max_iterations=5), *text, **more)
+
+    monkeypatch.setattr(LanguageModel, "fit", briefly)
+    found = run("demo", "-o", str(tmp_path / "out"))
     assert found.code == 0, found.err
-    assert f"> mrflearn fill {output / 'language-model'} 'the _ of the matrix'" in found.out
-    assert found.out.count("log likelihood per sample") == 2
-    monkeypatch.setattr(demo, "STEPS", demo.STEPS[:2])
+    assert "held-out nats" in found.out
+    monkeypatch.setattr(demo, "STEPS", dict(list(demo.STEPS.items())[:2]))
     steps = [
         json.loads(line) for line in run("demo", "-o", str(tmp_path), "--json").out.split("\n")[:-1]
     ]
-    assert [step["title"] for step in steps] == [step["title"] for step in demo.STEPS]
-    assert "kind exact" in steps[0]["answers"][0]["text"]
-    made = {path.name for path in output.iterdir() if path.is_dir()}
-    assert made == {"composite-model", "grid-model", "language-model", "ngram-model", "tagger"}
-    for name in made:
-        assert load(output / name) is not None
-    assert (output / "report.html").read_text(encoding="utf-8").count("<img") == 7
+    assert [step["title"] for step in steps] == list(demo.STEPS)
+    assert steps[1]["estimators"][0]["estimator"] == "pseudolikelihood"
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    models = {"composite-model", "grid-model", "language-model", "tagger"}
+    assert made == {*models, "report.html"}
+    for name in models:
+        assert load(tmp_path / "out" / name) is not None
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("<img") == 7
 
 
 @pytest.mark.parametrize("noun", NOUNS)
