@@ -245,8 +245,8 @@ class RecipeLabeller(Labeller):
         recipe: Recipe | None = getattr(self.model, "recipe_", None)
         if recipe is None or not (recipe.columns or (recipe.format in MADE and not words)):
             raise StorageError(
-                f"this {self.kind} was trained on features, and how they are made is not known. "
-                f"Train one on words: by {self.kind}(features=...), or by `mrflearn train crf`."
+                f"this {self.kind} was trained on features and does not know how its features are "
+                f"made. Train one on words: {self.kind}(features=...), or `mrflearn train crf`."
             )
         return recipe
 
