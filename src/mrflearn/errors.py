@@ -6,6 +6,7 @@ Each message says what was seen, what it may mean, and what to try.  The command
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mrflearn._lazy import lazy
@@ -41,7 +42,7 @@ class DataError(MrflearnError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword arguments are lost by Exception's own pickling, and workers send errors back.
-        return (_rebuild_data_error, (type(self), self.problem, self.path, self.line))
+        return partial(type(self), path=self.path, line=self.line), (self.problem,)
 
 
 class SettingsError(MrflearnError, ValueError):
@@ -93,9 +94,3 @@ class TrainingWarning(MrflearnWarning):
 
 class AccuracyWarning(MrflearnWarning):
     """An estimate is less certain than asked for; the text says how uncertain, and what to try."""
-
-
-def _rebuild_data_error(
-    kind: type[DataError], problem: str, path: object, line: int | None
-) -> DataError:
-    return kind(problem, path=path, line=line)

@@ -112,9 +112,8 @@ def _compare(network: Path, value: float, marginals: list[Any]) -> dict[str, Any
     errors: dict[str, Any] = {}
     if partition.exists():
         errors["published_log_partition"] = published = uai.read_partition(partition)
-        agreement = partition_agreement(value, published)
-        errors["published_log_base"] = agreement.log_base
-        errors["log_partition_error"] = agreement.log_partition_error
+        error, base = partition_agreement(value, published)
+        errors |= {"published_log_base": base, "log_partition_error": error}
     if beliefs.exists():
         published_marginals = uai.read_marginals(beliefs)
         errors["largest_marginal_error"] = marginal_error(marginals, published_marginals)

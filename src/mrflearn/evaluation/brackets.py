@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mrflearn.errors import DataError
-from mrflearn.evaluation.chunks import ChunkReport, ChunkScore
+from mrflearn.evaluation.chunks import ChunkReport
 from mrflearn.io.trees import TRACE, Tree, strip_functions
 
 NOT_COUNTED = frozenset({TRACE, ",", ":", "``", "''", "."})  # tags
@@ -25,11 +25,9 @@ Bracket = tuple[str, int, int]  # label, and the words from the second up to the
 
 
 @dataclass(frozen=True, slots=True)
-class BracketReport:
+class BracketReport(ChunkReport):
     """The score of all brackets and of each label, and shares of whole sentences and of tags."""
 
-    total: ChunkScore
-    by_label: dict[str, ChunkScore]
     sentences: int
     unparsed: int
     exact: float  # sentences with all brackets right and none too many
@@ -38,18 +36,18 @@ class BracketReport:
 
 def bracket_report(truth: Iterable[Tree], predicted: Iterable[Tree | None]) -> BracketReport:
     """The scores of predicted trees; None stands for a sentence without a parse."""
-    right: Counter[str] = Counter()
-    found: Counter[str] = Counter()
-    actual: Counter[str] = Counter()
+    right, found, actual = Counter[str](), Counter[str](), Counter[str]()
     sentences = unparsed = exact = tags = tags_right = 0
     for number, (true, guess) in enumerate(zip(truth, predicted, strict=True), start=1):
-        _same_words(true, guess, number)
+        if guess is not None and guess.words != true.words:
+            raise DataError(
+                f"sentence {number}: the parse of '{' '.join(true.words[:5])} ...' has other words "
+                "than the true tree; brackets are compared over the same words only."
+            )
         wanted, given = brackets(true), Counter[Bracket]() if guess is None else brackets(guess)
-        for bracket, times in wanted.items():
-            actual[bracket[0]] += times
-            right[bracket[0]] += min(times, given[bracket])
-        for bracket, times in given.items():
-            found[bracket[0]] += times
+        actual.update(label for label, *_ in wanted.elements())
+        found.update(label for label, *_ in given.elements())
+        right.update(label for label, *_ in (wanted & given).elements())
         mine = () if guess is None else guess.tags
         counted = [i for i, tag in enumerate(true.tags) if tag not in NOT_COUNTED]
         tags += len(counted)
@@ -82,12 +80,3 @@ def brackets(tree: Tree) -> Counter[Bracket]:
             stack.append((node, True))
             stack.extend((child, False) for child in reversed(node.children))
     return found
-
-
-def _same_words(true: Tree, guess: Tree | None, number: int) -> None:
-    if guess is not None and guess.words != true.words:
-        raise DataError(
-            f"sentence {number}: the true tree has {len(true.words)} words and the parse "
-            f"{len(guess.words)}, or other ones ({' '.join(true.words[:5])} ...). Brackets can be "
-            "compared over the same words only; were empty elements taken out of both?"
-        )

@@ -46,8 +46,7 @@ class Reliability:
 
     @property
     def _gaps(self) -> Float[np.ndarray, " k"]:
-        gaps: Float[np.ndarray, " k"] = np.abs(np.nan_to_num(self.accuracy - self.confidence))
-        return gaps
+        return np.asarray(np.abs(np.nan_to_num(self.accuracy - self.confidence)))
 
 
 def reliability(
@@ -60,7 +59,12 @@ def reliability(
     """
     sure = np.asarray(confidence, dtype=np.float64).ravel()
     right: Bool[np.ndarray, " n"] = np.asarray(correct, dtype=bool).ravel()
-    _check(sure, right, bins)
+    if sure.shape != right.shape:
+        raise DataError(f"{len(sure)} probabilities but {len(right)} answers to judge.")
+    if bins < 1:
+        raise DataError(f"a reliability table needs at least 1 bin, not {bins}.")
+    if not bool(((sure >= 0.0) & (sure <= 1.0 + 1e-6)).all()):
+        raise DataError("a probability is below 0, above 1 or not a number. Are they logarithms?")
     edges = np.linspace(0.0, 1.0, bins + 1)
     if equal_counts and len(sure):
         edges[1:-1] = np.quantile(sure, edges[1:-1])
@@ -84,12 +88,3 @@ def token_reliability(
             sure.append(token[guess])
             right.append(guess == label)
     return reliability(sure, right)
-
-
-def _check(sure: np.ndarray, right: np.ndarray, bins: int) -> None:
-    if sure.shape != right.shape:
-        raise DataError(f"{len(sure)} probabilities but {len(right)} answers to judge.")
-    if bins < 1:
-        raise DataError(f"a reliability table needs at least 1 bin, not {bins}.")
-    if not bool(((sure >= 0.0) & (sure <= 1.0 + 1e-6)).all()):
-        raise DataError("a probability is below 0, above 1 or not a number. Are they logarithms?")

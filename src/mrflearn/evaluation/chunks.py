@@ -65,12 +65,8 @@ def chunk_report(
     correct, guessed, actual = Counter[str](), Counter[str](), Counter[str]()
     for true_tags, tags in paired(truth, predicted):
         true_spans = tags_to_spans(true_tags, scheme)
+        spans = true_spans if true_tags == tags else tags_to_spans(tags)  # most are the same
         actual.update(span.label for span in true_spans)
-        if true_tags == tags:  # most sentences: no second reading
-            guessed.update(span.label for span in true_spans)
-            correct.update(span.label for span in true_spans)
-            continue
-        spans = tags_to_spans(tags)
         guessed.update(span.label for span in spans)
         correct.update(span.label for span in set(true_spans).intersection(spans))
     return ChunkReport.of(correct, guessed, actual)
@@ -82,12 +78,8 @@ def paired(
     """Sentences side by side, as lists; `DataError` where their numbers or lengths differ."""
     for number, (true_tags, tags) in enumerate(zip_longest(truth, predicted), start=1):
         if true_tags is None or tags is None:
-            raise DataError(
-                "there are not as many predicted sentences as true ones. Are both of the same file?"
-            )
+            raise DataError("not as many predicted sentences as true ones. Are they of one file?")
         if len(true_tags) != len(tags):
-            raise DataError(
-                f"sentence {number} has {len(true_tags)} true tags but {len(tags)} predicted ones. "
-                "Are both of the same file?"
-            )
+            sizes = f"{len(true_tags)} true tags but {len(tags)} predicted ones"
+            raise DataError(f"sentence {number} has {sizes}. Are both of the same file?")
         yield list(true_tags), list(tags)

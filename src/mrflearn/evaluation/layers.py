@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import chain
 
 from mrflearn.errors import DataError
 from mrflearn.evaluation.chunks import ChunkReport, chunk_report
@@ -37,18 +36,15 @@ class LayersReport:
 def layers_report(truth: Mapping[str, Layer], predicted: Mapping[str, Layer]) -> LayersReport:
     """Accuracy of each layer, chunk scores where its labels are chunk tags, and joint accuracy."""
     if not truth or list(truth) != list(predicted):
-        raise DataError(
-            f"the true layers are {', '.join(truth) or 'none'}, the predicted ones "
-            f"{', '.join(predicted) or 'none'}; both need the same."
-        )
-    reports = {name: layer_report(truth[name], predicted[name]) for name in truth}
-    none = np.zeros(0, dtype=bool)
-    layers = [np.concatenate([none, *hits(truth[name], predicted[name])]) for name in truth]
-    right = np.logical_and.reduce(layers)
-    return LayersReport(reports, Share(int(right.sum()), len(right)))
+        true, found = (", ".join(own) or "none" for own in (truth, predicted))
+        raise DataError(f"the true layers are {true}, the predicted {found}; both need the same.")
+    reports = {name: _layer_report(truth[name], predicted[name]) for name in truth}
+    layers = [chain.from_iterable(hits(truth[name], predicted[name])) for name in truth]
+    right = list(map(all, zip(*layers, strict=True)))
+    return LayersReport(reports, Share(sum(right), len(right)))
 
 
-def layer_report(truth: Layer, predicted: Layer) -> LayerReport:
+def _layer_report(truth: Layer, predicted: Layer) -> LayerReport:
     """Accuracy, and chunk scores where all labels are chunk tags."""
     labels = {label for part in (truth, predicted) for sentence in part for label in sentence}
     chunks = chunk_report(truth, predicted) if are_chunk_tags(labels) else None

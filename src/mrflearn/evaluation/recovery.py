@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ class Recovery:
     """Errors of estimated parameters against the truth."""
 
     relative: float  # |estimate - truth| / |truth|, as in the figures of the LAP paper
-    root_mean_square: float
     largest: float
 
 
@@ -27,27 +27,18 @@ def recovery(estimate: NDArray[np.float64], truth: NDArray[np.float64]) -> Recov
     norm = float(np.linalg.norm(truth))
     return Recovery(
         relative=float(np.linalg.norm(difference)) / norm if norm else float("inf"),
-        root_mean_square=float(np.sqrt(np.mean(difference**2))),
         largest=float(np.abs(difference).max()),
     )
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """How far an inference's log Z is from the published one."""
+def partition_agreement(log_partition: float, published: float) -> tuple[float, str]:
+    """The error against a published log Z whose base is not said, and that base.
 
-    log_partition_error: float  # in the unit of the published figure
-    log_base: str  # the base in which the published figure is nearest: "e" or "10"
-
-
-def partition_agreement(log_partition: float, published: float) -> Agreement:
-    """The error against a published log Z whose base is not said: natural, or the UAI's 10."""
-    errors = {
-        "e": abs(log_partition - published),
-        "10": abs(log_partition / math.log(10) - published),
-    }
-    base = min(errors, key=lambda name: errors[name])
-    return Agreement(log_partition_error=errors[base], log_base=base)
+    It is "e" or the UAI's "10", whichever is nearer; the error has the published figure's unit.
+    """
+    units = {"e": 1.0, "10": math.log(10)}
+    errors = ((abs(log_partition / unit - published), base) for base, unit in units.items())
+    return min(errors, key=itemgetter(0))
 
 
 def marginal_error(
@@ -56,9 +47,7 @@ def marginal_error(
     """The largest difference of two probabilities."""
     theirs, ours = [len(m) for m in published], [len(m) for m in marginals]
     if theirs != ours:
-        raise DataError(
-            f"the published marginals are of another network: {len(theirs)} variables with "
-            f"{sum(theirs)} states, against {len(ours)} with {sum(ours)}."
-        )
+        sizes = f"{sum(theirs)} states of {len(theirs)} variables, not {sum(ours)} of {len(ours)}"
+        raise DataError(f"the published marginals are of another network: {sizes}.")
     pairs = zip(marginals, published, strict=True)
     return max((float(np.abs(np.asarray(a) - b).max()) for a, b in pairs), default=0.0)

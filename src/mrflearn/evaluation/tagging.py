@@ -9,10 +9,11 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import eq
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 
 from mrflearn.errors import DataError
 from mrflearn.evaluation.chunks import paired
@@ -52,27 +53,22 @@ def tagging_report(
     if (words is None) != (known is None):
         raise DataError("accuracy on unseen words needs both: the words, and the known ones.")
     right = hits(truth, predicted)
-    tokens = Share(int(sum(map(np.sum, right))), sum(map(len, right)))
-    sentences = Share(sum(bool(row.all()) for row in right), len(right))
+    tokens = Share(sum(map(sum, right)), sum(map(len, right)))
+    sentences = Share(sum(map(all, right)), len(right))
     if words is None or known is None:
         return TaggingReport(tokens, sentences)
-    if [len(row) for row in words] != [len(row) for row in right]:
+    if list(map(len, words)) != list(map(len, right)):
         raise DataError("words and tags are not of the same sentences: their lengths differ.")
-    novel = np.array([word not in known for row in words for word in row], dtype=bool)
-    flat = np.concatenate([np.zeros(0, dtype=bool), *right])
-    unseen = Share(int(flat[novel].sum()), int(novel.sum()))
+    flat = zip(chain.from_iterable(words), chain.from_iterable(right), strict=True)
+    novel = [hit for word, hit in flat if word not in known]
+    unseen = Share(sum(novel), len(novel))
     seen = Share(tokens.correct - unseen.correct, tokens.total - unseen.total)
     return TaggingReport(tokens, sentences, seen, unseen)
 
 
-def hits(
-    truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
-) -> list[Bool[np.ndarray, " n"]]:
+def hits(truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> list[list[bool]]:
     """Which tags of each sentence are right."""
-    return [
-        np.fromiter(map(eq, true, guess), dtype=bool, count=len(true))
-        for true, guess in paired(truth, predicted)
-    ]
+    return [list(map(eq, *pair)) for pair in paired(truth, predicted)]
 
 
 @dataclass(frozen=True, eq=False)

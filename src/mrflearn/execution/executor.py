@@ -16,11 +16,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import islice
 from multiprocessing import get_context
+from operator import add
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, final
 
@@ -78,15 +79,10 @@ def added_up(results: Iterable[Result]) -> Result:
 
     Nothing is added in place: a result may be shared with who made it.
     """
-    stream = iter(results)
-    try:
-        total: Any = next(stream)
-    except StopIteration:
-        raise ExecutionError("there is nothing to add up: no items were given.") from None
-    for result in stream:
-        total = total + result
-    added: Result = total
-    return added
+    stream: Iterator[Any] = iter(results)
+    for first in stream:
+        return reduce(add, stream, first)
+    raise ExecutionError("there is nothing to add up: no items were given.")
 
 
 AHEAD = 2  # items handed out before they are needed, for each process
@@ -101,9 +97,8 @@ class Processes(Executor):
     """
 
     def __init__(self, count: int | None = None, *, threads: int = 1) -> None:
-        from mrflearn.execution.resources import (
-            count_cores,
-        )  # has torch, which workers set up first
+        # Not above: it imports torch, which workers set up first.
+        from mrflearn.execution.resources import count_cores
 
         self.count = count_cores(-1) if count is None else count
         self.threads = threads
@@ -176,13 +171,10 @@ def _on_disk(task: Callable[..., Any]) -> Iterator[str]:
             f"the task cannot be sent to another process ({error}). Use a function or a class of "
             "an importable module, not a lambda or a function inside another."
         ) from error
-    handle, path = tempfile.mkstemp(prefix="mrflearn-task-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        yield path
-    finally:
-        Path(path).unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="mrflearn-task-") as folder:
+        path = Path(folder, "task")
+        path.write_bytes(content)
+        yield str(path)
 
 
 def _prepare(threads: int) -> None:
@@ -206,13 +198,10 @@ def _task(path: str) -> Callable[[Any], Any]:
     return task
 
 
-@contextmanager
-def executor_for(jobs: int | None) -> Iterator[Executor]:
+def executor_for(jobs: int | None) -> AbstractContextManager[Executor]:
     """`Serial` for None and 1, else that many processes until the block ends; -1 is all cores."""
     if jobs is None or jobs == 1:
-        yield Serial()
-        return
+        return nullcontext(Serial())
     from mrflearn.execution.resources import count_cores
 
-    with Processes(count_cores(jobs)) as place:
-        yield place
+    return Processes(count_cores(jobs))

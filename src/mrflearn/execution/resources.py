@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Self, TypeVar, final
+from typing import Any, Self, TypeVar, cast, final
 
 import torch
 
@@ -38,9 +38,7 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise SettingsError(
-            f"no device is called {name!r}; try 'cpu', 'cuda' or 'auto'."
-        ) from error
+        raise SettingsError(f"no device is called {name!r}; try 'cpu', 'cuda', 'auto'.") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SettingsError("device 'cuda' was asked for, but torch finds no CUDA GPU; try 'cpu'.")
     return device
@@ -63,8 +61,7 @@ def moved(record: Record, device: torch.device | str) -> Record:
     elif is_dataclass(record) and not isinstance(record, type):
         own = {part.name: getattr(record, part.name) for part in fields(record)}
         found = replace(record, **{name: moved(value, device) for name, value in own.items()})
-    moved_record: Record = found
-    return moved_record
+    return cast("Record", found)
 
 
 def count_cores(wanted: int | None) -> int:

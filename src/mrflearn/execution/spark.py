@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError, MissingExtraError
@@ -41,9 +41,8 @@ class Spark:
         try:
             from pyspark import SparkConf, SparkContext
         except ImportError as missing:
-            raise MissingExtraError(
-                "needs Spark and Java 17: pip install 'mrflearn[spark]'"
-            ) from missing
+            message = "needs Spark and Java 17: pip install 'mrflearn[spark]'"
+            raise MissingExtraError(message) from missing
         _reach(master)
         conf = SparkConf().setMaster(master).setAppName("mrflearn")
         conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
@@ -60,12 +59,11 @@ class Spark:
             self._context.pythonExec = sys.executable
 
     def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        for part in self._run(task, items, each=True):
-            yield from part
+        return chain.from_iterable(self._slices(task, items, list))
 
     def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
         """The sum, each slice added up by the worker that made it."""
-        sums: Iterator[Result] = (part[0] for part in self._run(task, items, each=False))
+        sums: list[Result] = self._slices(task, items, added_up)
         return added_up(sums)
 
     def map_totals(
@@ -96,11 +94,13 @@ class Spark:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _run(self, task: Any, items: Iterable[Any], *, each: bool) -> list[list[Any]]:
-        """The results of every slice: one for each item, or their sum."""
-        return self._collect(
-            task, items, lambda rows, sent: rows.mapPartitions(partial(_work, sent, each))
-        )
+    def _slices(self, task: Any, items: Iterable[Any], gather: Callable[..., Any]) -> list[Any]:
+        """What `gather` makes of the results of each slice."""
+
+        def plan(rows: Any, sent: Any) -> Any:
+            return rows.mapPartitions(partial(_work, sent, gather))
+
+        return self._collect(task, items, plan)
 
     def _collect(
         self, work: Any, items: Iterable[Any], plan: Callable[[Any, Any], Any]
@@ -173,12 +173,11 @@ def _caught(make: Callable[[], Any]) -> Outcome:
         return True, error
 
 
-def _work(sent: Any, each: bool, items: Iterator[Any]) -> Iterator[Outcome]:
+def _work(sent: Any, gather: Callable[..., Any], items: Iterator[Any]) -> Iterator[Outcome]:
     """What one slice comes to, on a worker: the result for each item, or their sum."""
     held = list(items)
     if held:
-        whole = list if each else lambda results: [added_up(results)]
-        yield _caught(lambda: whole(map(_received(sent), held)))
+        yield _caught(lambda: gather(map(_received(sent), held)))
 
 
 def _parts(sent: Any, items: Iterator[Any]) -> Iterator[tuple[int, Outcome]]:

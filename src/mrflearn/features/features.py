@@ -22,7 +22,7 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, islice, repeat
+from itertools import chain, repeat
 from typing import Any, Literal, final
 
 import numpy as np
@@ -79,12 +79,11 @@ class _Entries(dict[tuple[Any, Any], int]):
         name, value = entry
         if type(value) is str and type(name) is str:  # nearly always
             attribute, value = self.numbering[f"{name}{SEPARATOR}{value}"], 1.0
-        elif isinstance(value, str | bytes):
-            attribute, value = self.numbering[f"{_text(name)}{SEPARATOR}{_text(value)}"], 1.0
         elif isinstance(value, tuple | frozenset):
             raise DataError("an entry with several names")
         else:
-            attribute, value = self.numbering[_text(name)], _number(name, value)
+            ((text, value),) = _flat({name: value})
+            attribute = self.numbering[text]
         if self.numbering.closed and (attribute == UNKNOWN or value == 0):
             attribute, value = UNKNOWN, 1.0
         number = self[entry] = len(self)
@@ -101,12 +100,12 @@ class Items:
         self.numbering = numbering
         self.numbers = array("i")
         self.values: array[float] | None = None
-        self.ends = array("q")
+        self.sizes = array("q")
         self.blocks: dict[str, list[tuple[int, np.ndarray]]] = {}
         self._entries = _Entries(numbering)
 
-    def add(self, sequence: Iterable[Any], number: int) -> None:
-        """Takes in the tokens of a sequence; its number is for error messages.
+    def add(self, sequence: Iterable[Any], number: int) -> int:
+        """Takes in the tokens of a sequence, and counts them; its number is for error messages.
 
         Dicts of strings and numbers, and collections of names, are read without a step of Python
         a token; what that stumbles over is read one by one, to find the place.
@@ -116,10 +115,8 @@ class Items:
         except TypeError:
             tokens = None
         if tokens is None:
-            raise DataError(
-                f"sequence {number} is {_kind(sequence)}: X is a list of sequences, each a list of "
-                "items. For one sequence write [sequence]."
-            )
+            problem = f"sequence {number} is {_kind(sequence)}; X is a list of lists of items"
+            raise DataError(f"{problem}. For one sequence write [sequence].")
         part = None
         if isinstance(sequence, list | tuple):
             kinds = set(map(type, sequence))
@@ -128,17 +125,14 @@ class Items:
                     part = self._of_dicts(sequence)
                 elif kinds and kinds <= {*_MANY}:
                     part = self._of_names(sequence)
-        self._append(*(part or self._one_by_one(tokens, number)))
+        return self._append(*(part or self._one_by_one(tokens, number)))
 
     def _of_dicts(self, sequence: Sequence[dict[Any, Any]]) -> Part:
         sizes = list(map(len, sequence))
         entries = chain.from_iterable(map(dict.items, sequence))
         found = np.fromiter(map(self._entries.__getitem__, entries), np.int64, sum(sizes))
-        if not len(found):  # np.frombuffer refuses to be empty
-            return array("i"), None, sizes
-        numbers = np.frombuffer(self._entries.attributes, np.int32)[found]
-        values = np.frombuffer(self._entries.amounts, np.float32)[found]
-        return array("i", numbers.tobytes()), values, sizes
+        numbers = np.asarray(self._entries.attributes)[found]
+        return array("i", numbers.tobytes()), np.asarray(self._entries.amounts)[found], sizes
 
     def _of_names(self, sequence: Sequence[Collection[str]]) -> Part:
         sizes, names = list(map(len, sequence)), chain.from_iterable(sequence)
@@ -155,7 +149,7 @@ class Items:
             try:
                 for name, value in _flat(item):
                     if isinstance(value, np.ndarray):
-                        self._add_block(name, value, len(self.ends) + len(sizes))
+                        self._add_block(name, value, len(self.sizes) + len(sizes))
                     else:
                         numbers.append(self.numbering[name])
                         values.append(value)
@@ -167,31 +161,25 @@ class Items:
 
     def _append(
         self, numbers: array[int], values: NDArray[np.float32] | None, sizes: list[int]
-    ) -> None:
-        first = len(self.numbers)
-        self.numbers.extend(numbers)
+    ) -> int:
         if self.values is None and values is not None and (values != 1.0).any():
-            self.values = array("f", [1.0]) * first
+            self.values = array("f", [1.0]) * len(self.numbers)
         if self.values is not None:
             values = np.ones(len(numbers), np.float32) if values is None else values
             self.values.frombytes(values.tobytes())
-        self.ends.extend(islice(accumulate(sizes, initial=first), 1, None))
+        self.numbers.extend(numbers)
+        self.sizes.extend(sizes)
+        return len(sizes)
 
     def _add_block(self, name: str, values: np.ndarray, token: int) -> None:
+        rows, block = self.blocks.setdefault(name, []), f"dense block {name!r}"
         if values.ndim != 1 or values.dtype.kind not in "fiub":
-            raise DataError(
-                f"dense block {name!r} has shape {values.shape} and type {values.dtype}; it must "
-                "be one row of numbers for each token."
-            )
-        rows = self.blocks.setdefault(name, [])
+            kind = f"shape {values.shape} and type {values.dtype}"
+            raise DataError(f"{block} has {kind}; it must be one row of numbers for each token.")
         if rows and len(rows[0][1]) != len(values):
-            raise DataError(
-                f"dense block {name!r} has {len(values)} columns, {len(rows[0][1])} before."
-            )
+            raise DataError(f"{block} has {len(values)} columns, {len(rows[0][1])} before.")
         if not (np.abs(values) <= LARGEST).all():
-            raise DataError(
-                f"dense block {name!r} holds a value that is not finite, or above {LARGEST:.1e}."
-            )
+            raise DataError(f"{block} holds a value that is not finite, or above {LARGEST:.1e}.")
         rows.append((token, values))
 
 
@@ -235,10 +223,8 @@ def _number(name: Any, value: Any) -> float:
             "strings, a dict, or a numpy array. Leave the attribute out where it is unknown."
         ) from None
     if not -LARGEST <= number <= LARGEST:
-        raise DataError(
-            f"attribute {name!r} has the value {number}; values must be finite, and no larger "
-            f"than {LARGEST:.1e}."
-        )
+        limits = f"values must be finite, and no larger than {LARGEST:.1e}"
+        raise DataError(f"attribute {name!r} has the value {number}; {limits}.")
     return number
 
 
@@ -260,9 +246,6 @@ def _kind(value: Any) -> str:
 
 
 # Sequences of items as flat tensors: features leave Python once, and serve many fits.
-
-
-KINDS = {"i": torch.int32, "q": torch.int64, "f": torch.float32}
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,12 +314,10 @@ class CompiledFeatures:
         """The same tokens with attribute i called number[i]; `UNKNOWN` ones are dropped."""
         renamed = number.int()[self.attributes]
         kept = renamed != UNKNOWN
-        counts = torch.zeros(self.tokens + 1, dtype=torch.int64)
-        counts[1:] = torch.bincount(self.owner[kept], minlength=self.tokens)
         return replace(
             self,
             names=names,
-            ends=counts.cumsum(0)[1:],
+            ends=torch.bincount(self.owner[kept], minlength=self.tokens).cumsum(0),
             attributes=renamed[kept],
             values=None if self.values is None else self.values[kept],
         )
@@ -366,64 +347,47 @@ def compile_features(
 
     With closed `names` (and the dense `columns` that go with them) new attributes are dropped.
     """
-    own = names is None
     names = Numbering() if names is None else names
-    items, lengths = Items(names), []
-    for number, sequence in enumerate(sequences):
-        before = len(items.ends)
-        items.add(sequence, number)
-        lengths.append(len(items.ends) - before)
-    names.closed = names.closed or own  # whoever shares these names need not copy them
+    items = Items(names)
+    lengths = array("q", (items.add(sequence, k) for k, sequence in enumerate(sequences)))
+    names.closed = True  # whoever shares these names need not copy them
     block_columns, dense = _dense(items, columns)
-    attributes = as_tensor(items.numbers)
-    values = None if items.values is None else as_tensor(items.values)
     compiled = CompiledFeatures(
         names,
         block_columns,
-        torch.tensor(lengths, dtype=torch.int64),
-        as_tensor(items.ends),
-        attributes,
-        values,
+        _as_tensor(lengths),
+        _as_tensor(items.sizes).cumsum(0),
+        _as_tensor(items.numbers),
+        None if items.values is None else _as_tensor(items.values),
         dense,
     )
-    if names.closed and bool((attributes == UNKNOWN).any()):
+    if bool((compiled.attributes == UNKNOWN).any()):
         return compiled.renumbered(torch.arange(-1, len(names)).roll(-1), names)
     return compiled
 
 
-def as_tensor(numbers: array[Any]) -> Tensor:
+def _as_tensor(numbers: array[Any]) -> Tensor:
     """The same memory as a tensor."""
-    if not numbers:  # torch.frombuffer refuses to be empty
-        return torch.from_numpy(np.array(numbers))
-    return torch.frombuffer(numbers, dtype=KINDS[numbers.typecode])
+    return torch.from_numpy(np.asarray(numbers))
 
 
 def _dense(items: Items, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Tensor | None]:
     """The dense columns and a row of them for each token (zeros where a block is absent)."""
-    found = {
-        name: [f"{name}[{i}]" for i in range(len(rows[0][1]))]
-        for name, rows in items.blocks.items()
-    }
-    columns = tuple(chain.from_iterable(found.values())) if wanted is None else tuple(wanted)
+    sizes = {name: len(rows[0][1]) for name, rows in items.blocks.items()}
+    found = (f"{name}[{i}]" for name, size in sizes.items() for i in range(size))
+    columns = tuple(found if wanted is None else wanted)
     if not columns:
         return columns, None
-    place = {column: i for i, column in enumerate(columns)}
-    table = np.zeros((len(items.ends), len(columns)), dtype=np.float32)
-    for name, rows in items.blocks.items():
-        _check_columns(name, found[name], place)
-        if found[name][0] in place:
-            tokens = [token for token, _ in rows]
-            at = [place[column] for column in found[name]]
-            table[np.ix_(tokens, at)] = np.stack([values for _, values in rows])
+    table = np.zeros((len(items.sizes), len(columns)), dtype=np.float32)
+    for name, size in sizes.items():
+        at = [place for place, column in enumerate(columns) if column.rpartition("[")[0] == name]
+        if at and len(at) != size:
+            raise DataError(
+                f"dense block {name!r} has {size} columns; in training it had {len(at)}."
+            )
+        tokens, values = zip(*items.blocks[name], strict=True)
+        table[np.ix_(tokens, at)] = np.stack(values)[:, : len(at)]
     return columns, torch.from_numpy(table)
-
-
-def _check_columns(name: str, found: list[str], place: dict[str, int]) -> None:
-    known = sum(column.rpartition("[")[0] == name for column in place)
-    if known and known != len(found):
-        raise DataError(
-            f"dense block {name!r} has {len(found)} columns; in training it had {known}."
-        )
 
 
 # Labels of sequences by number: known, unknown (None), or one of several (a set).
@@ -477,11 +441,12 @@ def compile_labels(
     sequences: Iterable[Iterable[Label]], lengths: Int64[Tensor, " b"], names: Numbering
 ) -> CompiledLabels:
     """The labels of sequences of these lengths; a closed numbering refuses new names."""
-    states = array("q")
+    states, given = array("q"), list(sequences)
     sets: dict[int, list[int] | slice] = {}
-    count, limits = 0, lengths.tolist()
-    for number, labels in enumerate(sequences):
-        count, first = number + 1, len(states)
+    if len(given) != len(lengths):
+        raise DataError(f"X has {len(lengths)} sequences and y has {len(given)}.")
+    for number, (labels, length) in enumerate(zip(given, lengths.tolist(), strict=True)):
+        first = len(states)
         if isinstance(labels, str) or not isinstance(labels, Iterable):
             raise DataError(
                 f"the labels of sequence {number} are {labels!r}: y is a list of lists of labels."
@@ -499,17 +464,14 @@ def compile_labels(
                 sets[len(states)] = slice(None) if members is None else members
                 members = [UNKNOWN]
             states.append(members[0])
-        if number < len(limits) and len(states) - first != limits[number]:
-            raise DataError(
-                f"sequence {number} has {limits[number]} items and {len(states) - first} labels."
-            )
-    if count != len(limits):
-        raise DataError(f"X has {len(limits)} sequences and y has {count}.")
+        if len(states) - first != length:
+            found = len(states) - first
+            raise DataError(f"sequence {number} has {length} items and {found} labels.")
     allowed = torch.zeros(len(sets), len(names), dtype=torch.bool)
     for row, known in enumerate(sets.values()):
         allowed[row, known] = True
     uncertain = torch.tensor(list(sets), dtype=torch.int64)
-    return CompiledLabels(names, as_tensor(states), uncertain, allowed)
+    return CompiledLabels(names, _as_tensor(states), uncertain, allowed)
 
 
 def _members(label: Any, names: Numbering) -> list[int] | None:
@@ -521,10 +483,8 @@ def _members(label: Any, names: Numbering) -> list[int] | None:
         raise DataError("an empty set of labels; None means unknown.")
     for name in members:
         if not isinstance(name, str):
-            raise DataError(
-                f"label {name!r} is {_kind(name)}; labels are strings, None (unknown) or sets of "
-                "strings. Try str(...) around it."
-            )
+            kinds = "labels are strings, None (unknown) or sets of strings"
+            raise DataError(f"label {name!r} is {_kind(name)}; {kinds}. Try str(...) around it.")
         if names[str(name)] == UNKNOWN:
             known = ", ".join(sorted(names)[:12])
             raise DataError(f"label '{name}' was not seen in training ({known}).")
@@ -547,10 +507,8 @@ def sequence_weights(
     """
     own = None if sample_weight is None else torch.tensor(np.asarray(sample_weight, np.float64))
     if own is not None and (own.shape != lengths.shape or not bool((own >= 0).all())):
-        raise DataError(
-            f"sample_weight must hold one number of at least 0 for each of the {len(lengths)} "
-            f"sequences; it has shape {tuple(own.shape)}."
-        )
+        each = f"one number of at least 0 for each of the {len(lengths)} sequences"
+        raise DataError(f"sample_weight must hold {each}; it has shape {tuple(own.shape)}.")
     if class_weight is None:
         return own
     by_token = _label_weights(labels, class_weight)[labels.states]
@@ -572,7 +530,7 @@ def _label_weights(
         raise DataError(f"class_weight is a dict or 'balanced', not {class_weight!r}.")
     unknown = [name for name in class_weight if name not in labels.names]
     if unknown:
-        known_names = ", ".join(sorted(labels.names)[:12])
-        raise DataError(f"class_weight names '{unknown[0]}', but the labels are {known_names}.")
-    weights = torch.tensor([float(class_weight.get(name, 1.0)) for name in labels.names])
-    return weights.double()
+        names = ", ".join(sorted(labels.names)[:12])
+        raise DataError(f"class_weight names '{unknown[0]}', but the labels are {names}.")
+    weights = [float(class_weight.get(name, 1.0)) for name in labels.names]
+    return torch.tensor(weights, dtype=torch.float64)
