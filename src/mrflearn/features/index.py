@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -163,8 +163,7 @@ def weighted_pairs(
     """
     count, size = len(features.names), math.prod(shape)
     if everything and min_freq <= 0 and (features.values is None or min_freq == -math.inf):
-        code = torch.arange(count * size)
-        return code.div(size, rounding_mode="floor"), code % size
+        return torch.unravel_index(torch.arange(count * size), (count, size))
     # Part by part, each summed up before the next: text has few distinct pairs.  Sparse matrices
     # are joined as lists and not added, for that would drop pairs whose sum is 0.
     parts = [
@@ -177,8 +176,7 @@ def weighted_pairs(
     attribute, column, value = (np.concatenate(own) for own in zip(*parts, strict=True))
     total = coo_array((value, (attribute, column)), (count, size)).tocsr()
     if everything:
-        code = torch.from_numpy(total.toarray() >= min_freq).flatten().nonzero().squeeze(1)
-        return code.div(size, rounding_mode="floor"), code % size
+        return torch.from_numpy(total.toarray() >= min_freq).nonzero(as_tuple=True)
     total.sort_indices()
     kept = total.data >= min_freq
     row = np.repeat(np.arange(count), np.diff(total.indptr))[kept]
@@ -195,8 +193,8 @@ def _met(
     if bool(sure.all()):
         return
     allowed = labels.allowed_states()
-    partial = ~sure & ~labels.unknown()[scope].any(dim=1)
-    for some in partial.nonzero().squeeze(1).split(max(1, CELLS_AT_ONCE // math.prod(shape))):
+    open_ones = ~sure & ~labels.unknown()[scope].any(dim=1)
+    for some in open_ones.nonzero().squeeze(1).split(max(1, CELLS_AT_ONCE // math.prod(shape))):
         row, cell = joint_mask(allowed, scope[some], shape).nonzero().unbind(dim=1)
         yield some[row], cell
 
@@ -235,16 +233,11 @@ def edge_names(names: Collection[str]) -> Bool[Tensor, " n"]:
     """Which names are marked as attributes of transitions."""
     if MARK not in "".join(names):  # far faster than a look at each of them
         return torch.zeros(len(names), dtype=torch.bool)
-    found = []
-    for name in names:
-        marked = MARK in name
-        found.append(marked)
-        if marked and name.rfind(MARK):
-            raise DataError(
-                f"'{name.replace(MARK, '')}' is marked by `edge` inside a nested dict, or twice: "
-                "mark the outermost key, once."
-            )
-    return torch.tensor(found, dtype=torch.bool)
+    wrong = [name.replace(MARK, "") for name in names if name.rfind(MARK) > 0]
+    if wrong:
+        problem = f"'{wrong[0]}' is marked by `edge` inside a nested dict, or twice"
+        raise DataError(f"{problem}: mark the outermost key, once.")
+    return torch.tensor([name.startswith(MARK) for name in names])
 
 
 def constant() -> CompiledFeatures:
@@ -266,53 +259,28 @@ def chain_templates(
     """The templates, and the features renumbered so that only weighted attributes remain."""
     marked, shape = edge_names(features.names), (max(len(labels.names), 1),) * 2
     tokens = torch.arange(features.tokens)
-    attribute, label = weighted_pairs(
-        features,
-        tokens,
-        tokens[:, None],
-        shape[:1],
-        labels,
-        min_freq=min_freq,
-        everything=all_states,
-    )
-    attribute, label = (part[~marked[attribute]] for part in (attribute, label))
+    weighted = partial(weighted_pairs, labels=labels, min_freq=min_freq)
+    found = weighted(features, tokens, tokens[:, None], shape[:1], everything=all_states)
+    attribute, label = (part[~marked[found[0]]] for part in found)
     moves, edges = neighbours(features.lengths, 2), (NONE, NONE)
     pairs = _label_pairs(labels, moves, shape, min_freq, all_transitions)
     own = marked.nonzero().squeeze(1)
     if len(own):
         if order != 1:
             raise DataError("attributes of transitions (`edge`, B templates) need order=1.")
-        edges = weighted_pairs(
-            _only(features, marked),
-            moves[:, 1],
-            moves,
-            shape,
-            labels,
-            min_freq=min_freq,
-            everything=all_transitions,
-        )
+        joined = _only(features, marked)
+        edges = weighted(joined, moves[:, 1], moves, shape, everything=all_transitions)
     used = torch.zeros(len(features.names), dtype=torch.bool)
     used[attribute] = used[own[edges[0]]] = True
-    number = torch.where(used, used.cumsum(0) - 1, UNKNOWN)
-    names = features.names
-    on_edges = _where(names, used & marked) if len(own) else ()
+    on_edges = _where(features.names, used & marked) if len(own) else ()
     joint = Numbering([BIAS, *on_edges], closed=True)
     if not bool(used.all()):
-        names = Numbering(_where(names, used), closed=True)
-        features = features.renumbered(number, names)
-    elif not names.closed:
-        names = Numbering(names, closed=True)
-        features = replace(features, names=names)
+        features = _only(features, used)
+    weights = (used.cumsum(0) - 1)[attribute], label
+    number = torch.cat([torch.zeros_like(pairs), 1 + edges[0].unique(return_inverse=True)[1]])
     templates = [
-        FactorTemplate("state", shape[:1], names, features.columns, number[attribute], label),
-        FactorTemplate(
-            "transition",
-            shape,
-            joint,
-            (),
-            torch.cat([torch.zeros_like(pairs), 1 + edges[0].unique(return_inverse=True)[1]]),
-            torch.cat([pairs, edges[1]]),
-        ),
+        FactorTemplate("state", shape[:1], features.names, features.columns, *weights),
+        FactorTemplate("transition", shape, joint, (), number, torch.cat([pairs, edges[1]])),
     ]
     if order == 2:
         triples = _triples(features.lengths, labels, pairs, shape[0], all_transitions)
@@ -381,7 +349,7 @@ def merged(
         names = Numbering(dict.fromkeys([*one.names, *other.names]), closed=True)
         parts = (own.recoded(names, other.shape) for own in (one, other))
         code = torch.cat([attribute * other.cells + cell for attribute, cell in parts]).unique()
-        pairs = code.div(other.cells, rounding_mode="floor"), code % other.cells
+        pairs = torch.unravel_index(code, (len(names), other.cells))
         columns = one.columns or other.columns
         union.append(FactorTemplate(one.name, other.shape, names, columns, *pairs))
     return tuple(union)
@@ -424,8 +392,8 @@ def _triples(
 ) -> Int64[Tensor, " g"]:
     """The triples of labels seen, or all that weighted pairs can form."""
     if everything:
-        source, target = pairs.div(size, rounding_mode="floor"), pairs % size
-        first, second = (target[:, None] == source[None, :]).nonzero().unbind(dim=1)
+        source, target = torch.unravel_index(pairs, (size, size))
+        first, second = (target[:, None] == source[None, :]).nonzero(as_tuple=True)
         return source[first] * size**2 + pairs[second]
     states = labels.states[neighbours(lengths, 3)]
     seen = cells_of(states[(states != UNKNOWN).all(dim=1)], (size,) * 3).unique()

@@ -27,13 +27,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.features.features import (
-    UNKNOWN,
-    CompiledFeatures,
-    CompiledLabels,
-    Numbering,
-    attributes_of,
-)
+from mrflearn.features.features import UNKNOWN, CompiledFeatures, CompiledLabels, attributes_of
 from mrflearn.features.index import FactorTemplate, constant, neighbours, weighted_pairs, with_bias
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 
@@ -139,8 +133,7 @@ def find_templates(
         shape = batch.graph.shape(group) if len(group) else (most,) * group.arity
         met = (group.table, group.scope, shape, batch)
         pairs = weighted_pairs(features, *met, min_freq=least, everything=everything)
-        names = features.names if features.names.closed else Numbering(features.names, closed=True)
-        found.append(FactorTemplate(group.name, shape, names, features.columns, *pairs))
+        found.append(FactorTemplate(group.name, shape, features.names, features.columns, *pairs))
     return tuple(found)
 
 
