@@ -18,6 +18,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,7 +31,7 @@ from mrflearn import NgramLanguageModel, WordVectors
 from mrflearn.datasets.english import sample_documents
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
 from mrflearn.evaluation.similarity import CosineSpace, word_similarity
-from mrflearn.features.moments import count_text, merge
+from mrflearn.features.moments import count_text
 from mrflearn.io.corpus import Vocabulary, count_words, read_sentences, write_sentences
 from mrflearn.io.similarity import read_pairs
 from mrflearn.io.vectors import read_vectors
@@ -170,7 +172,7 @@ def sizes(text: Corpus) -> Iterator[list[str]]:
     path = text.larger or text.train
     vocabulary = Vocabulary.from_counts(count_words(path), size=SIZE_WORDS)
     once = count_text(path, vocabulary=vocabulary)
-    corpora = {times: merge(*[once] * times) for times in (1, 4, 16)}
+    corpora = {times: reduce(add, [once] * times) for times in (1, 4, 16)}
     settings = LiftedSettings(max_iterations=SIZE_EVALUATIONS, max_evaluations=SIZE_EVALUATIONS)
     seconds: dict[int, list[float]] = {times: [] for times in corpora}
     for _ in range(SIZE_REPEATS):

@@ -6,6 +6,8 @@ Trainings of the same number of evaluations in turn, several times; medians are 
 from __future__ import annotations
 
 import time
+from functools import reduce
+from operator import add
 from statistics import median
 from typing import Any
 
@@ -14,7 +16,7 @@ from rows import Rows
 from texts import Sentences, larger
 
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
-from mrflearn.features.moments import merge, moments_of
+from mrflearn.features.moments import moments_of
 from mrflearn.io.corpus import Vocabulary, count_corpus
 
 PART = "sizes"
@@ -53,7 +55,7 @@ def report(rows: Rows) -> list[str]:
 def _measure(sentences: Sentences, size: int | None, device: str, repeats: int) -> dict[str, Any]:
     vocabulary = Vocabulary.from_counts(count_corpus(sentences), size=size)
     once = moments_of(sentences, CONTEXT, vocabulary)
-    corpora = {times: merge(*[once] * times) for times in TIMES}
+    corpora = {times: reduce(add, [once] * times) for times in TIMES}
     limit = EVALUATIONS[device]
     settings = LiftedSettings(max_iterations=limit, max_evaluations=limit, device=device)
     seconds: dict[int, list[float]] = {times: [] for times in TIMES}

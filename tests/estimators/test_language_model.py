@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +22,6 @@ from mrflearn.estimators.base import load
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.execution import resources
 from mrflearn.features import moments as counting
-from mrflearn.features.moments import merge
 from mrflearn.inference.transfer import ring_log_partition
 from mrflearn.io.corpus import encode_corpus
 from mrflearn.io.vectors import read_vectors
@@ -192,7 +194,7 @@ def test_saved_models_come_back(fitted, tmp_path):
 def test_training_does_not_depend_on_the_size_of_the_corpus():
     model = LanguageModel(dims=3, max_iterations=20)
     once = clone(model)._moments(sentences(100))
-    many = merge(*[once] * 16)
+    many = reduce(add, [once] * 16)
     first, second = clone(model).fit(once), clone(model).fit(many)
     assert first.outcome_.evaluations == second.outcome_.evaluations
     assert first.outcome_.value == pytest.approx(second.outcome_.value, abs=1e-3)

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 import mrflearn
 from mrflearn.errors import DataError, NotFittedError, SettingsError, StorageError
 from mrflearn.estimators.word_vectors import WordVectors
-from mrflearn.features.moments import merge
 from mrflearn.io.vectors import read_vectors
 from mrflearn.models.storage import read_model, write_model
 
@@ -49,7 +48,7 @@ def test_a_file_its_moments_and_its_shards_give_the_same_vectors(fitted, tmp_pat
         path.write_text("".join(part))
     model = clone(fitted)
     moments = model.count_shards(paths[1:])
-    for source in (paths[0], moments, merge(moments, moments)):
+    for source in (paths[0], moments, moments + moments):
         np.testing.assert_allclose(clone(fitted).fit(source).vectors_, fitted.vectors_, atol=1e-5)
     with pytest.raises(DataError, match="context of 4"):
         WordVectors(context=2).fit(moments)

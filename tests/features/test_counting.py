@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.moments import MomentsCounter, count_text, merge
+from mrflearn.features.moments import MomentsCounter, count_text
 from mrflearn.io.corpus import LINE_END_ID, Vocabulary, count_words
 from support.moments import count_sentences
 
@@ -85,15 +85,15 @@ def test_rounding_up_adds_separators_to_the_ring(sentences, context):
     ring = ring_by_hand(sentences, context, multiple=context + 1)
     assert_is_ring(moments, ring, context)
     assert moments.sentences == sum(map(bool, sentences))
-    assert_same(moments.without_filler(), count_sentences(sentences, VOCABULARY, context))
+    assert_same(moments._with_filler(0), count_sentences(sentences, VOCABULARY, context))
 
 
 @given(corpora, corpora, contexts)
 def test_merging_is_counting_the_concatenation(one, two, context):
-    parts = [count_sentences(part, VOCABULARY, context).rounded_up() for part in (one, two)]
+    first, second = (count_sentences(own, VOCABULARY, context).rounded_up() for own in (one, two))
     whole = count_sentences(one + two, VOCABULARY, context)
-    assert_same(merge(*parts), whole)
-    assert_same(merge(*parts).rounded_up(), whole.rounded_up())
+    assert_same(first + second, whole)
+    assert_same((first + second).rounded_up(), whole.rounded_up())
 
 
 @given(corpora, contexts, st.integers(1, 5))

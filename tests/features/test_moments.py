@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mrflearn.errors import DataError
-from mrflearn.features.moments import PairCounts, lattice_moments, merge, sum_by_key
+from mrflearn.features.moments import PairCounts, lattice_moments, sum_by_key
 from mrflearn.io.corpus import Vocabulary
 from support.moments import count_sentences
 
@@ -66,12 +66,10 @@ def test_a_torus_cannot_be_rounded_up():
 
 def test_only_like_moments_are_merged():
     with pytest.raises(DataError, match="context"):
-        merge(TEXT, count_sentences([["a"]], WORDS, 1))
+        TEXT + count_sentences([["a"]], WORDS, 1)
     other = count_sentences([["a"]], Vocabulary(("<unk>", "<S>", "a")), 2)
     with pytest.raises(DataError, match="vocabularies"):
-        merge(TEXT, other)
-    with pytest.raises(DataError, match="at least one"):
-        merge()
+        TEXT + other
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from mrflearn.features.moments import merge
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.lifted import log_frequencies, spectral_start
 from support.moments import count_sentences
@@ -33,7 +32,7 @@ def test_the_start_follows_the_log_ratios_and_not_the_size_of_the_text():
     ratio = np.log(pair.count / moments.positions / frequency[pair.left] / frequency[pair.right])
     # Full rank, hardly damped: the scores are the log-ratios where a pair was seen.
     np.testing.assert_allclose(table[pair.left, pair.right].numpy(), ratio, rtol=2e-3, atol=1e-3)
-    again = spectral_start(merge(moments, moments), 5, weights, 0, LIKE).potentials().tables()
+    again = spectral_start(moments + moments, 5, weights, 0, LIKE).potentials().tables()
     torch.testing.assert_close(again[0], table)
     wide = spectral_start(moments, 9, weights, 0, LIKE)
     assert wide.pairs["left"].shape == (5, 9)

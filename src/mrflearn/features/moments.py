@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,20 +39,17 @@ from mrflearn.io.files import PathLike
 MOST_STATES = 128  # whose triples are counted: all their scores are C^3 numbers
 Offset: TypeAlias = tuple[int, ...]
 Counts: TypeAlias = NDArray[np.int64]
+Part: TypeAlias = tuple[ArrayLike, ArrayLike]  # keys, and a value of each
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class TripleCounts:
+class TripleCounts(NamedTuple):
     """Triples as rising codes `(first * states + second) * states + third`, with their counts."""
 
     codes: Counts
     count: Counts
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PairCounts:
+class PairCounts(NamedTuple):
     """How often each pair of states stands at one offset; pairs rise by (left, right)."""
 
     left: Counts
@@ -97,7 +94,27 @@ class Moments:
     triples: TripleCounts | None = None
 
     def __post_init__(self) -> None:
-        _check(self)
+        last, positions = self.states - 1, self.positions
+        if len(set(map(len, self.offsets))) != 1 or len(self.pairs) != len(self.offsets):
+            found = f"{len(self.pairs)} for {self.offsets}"
+            raise DataError(f"moments need one list of pairs for each offset; got {found}.")
+        if self.vocabulary is not None and len(self.vocabulary) != self.states:
+            words = f"a vocabulary of {len(self.vocabulary)} words"
+            raise DataError(f"there are {self.states} counts for {words}.")
+        if self.separator is not None and not 0 <= self.separator <= last:
+            raise DataError(f"the separator {self.separator} is outside 0..{last}.")
+        named = {
+            f"pairs at offset {l}": own for l, own in zip(self.offsets, self.pairs, strict=True)
+        }
+        for name, (left, right, count) in named.items():
+            ends = np.stack([left, right])
+            if (ends < 0).any() or (ends > last).any() or (count < 0).any():
+                raise DataError(f"{name} have a state outside 0..{last}, or a negative count.")
+        triples = {} if self.triples is None else {"triples": self.triples}
+        for name, (*_, count) in {**named, **triples}.items():
+            if count.sum() != positions:
+                problem = f"{count.sum()} {name}, but {positions} positions"
+                raise DataError(f"{problem}; on a ring every position begins one.")
 
     @property
     def states(self) -> int:
@@ -112,7 +129,7 @@ class Moments:
     @property
     def context(self) -> int:
         """K: the largest offset of a text."""
-        return max(max(offset) for offset in self.offsets)
+        return max(map(max, self.offsets))
 
     @property
     def words(self) -> int:
@@ -129,66 +146,52 @@ class Moments:
         return 0 if self.separator is None else int(self.unary[self.separator])
 
     def __add__(self, other: Moments) -> Moments:
-        """Counts of both corpora as one, as `merge` gives them."""
-        return merge(self, other)
+        """Counts of both corpora as one: what counting their concatenation gives.
+
+        Filler is left out; `rounded_up` puts it back.  Triples stay if both have them.
+        """
+        if self.offsets != other.offsets:
+            both = f"moments at offsets {self.offsets} and at {other.offsets}"
+            raise DataError(f"{both} do not add up; count both corpora with the same context.")
+        mine, theirs = ((own.vocabulary, own.states, own.separator) for own in (self, other))
+        if mine != theirs:
+            raise DataError("moments over different vocabularies do not add up; count with one.")
+        one, two = self._with_filler(0), other._with_filler(0)
+        lengths, counts = _sum([(own.lengths, own.length_counts) for own in (one, two)])
+        pairs = [(pair.codes(two.states), pair.count) for pair in two.pairs]
+        return one._plus(two.unary, pairs, two.triples, lengths=lengths, length_counts=counts)
 
     def rounded_up(self, multiple: int | None = None) -> Moments:
         """The same ring with separators added until N is a multiple (of K + 1 unless given).
 
         Next to K separators one more adds a pair (`<S>`, `<S>`) at every offset and no other.
         """
-        bare = self.without_filler()
-        filler = -bare.positions % (multiple or self.context + 1)
-        return bare._with_more_filler(filler)
+        return self._with_filler((self.filler - self.positions) % (multiple or self.context + 1))
 
-    def without_filler(self) -> Moments:
-        """The same ring without the separators that only round it up."""
-        return self._with_more_filler(-self.filler)
-
-    def _with_more_filler(self, more: int) -> Moments:
+    def _with_filler(self, filler: int) -> Moments:
+        """The same ring with so many separators that only round it up."""
+        more, states, place = filler - self.filler, self.states, self.separator
         if more == 0:
             return self
-        if self.separator is None:
+        if place is None:
             raise DataError("a torus has no separators, so its size cannot be rounded up.")
-        unary, states, filler = self.unary.copy(), self.states, self.filler + more
-        unary[self.separator] += more
-        corner = self.separator * (states + 1), more
-        pairs = tuple(
-            PairCounts.from_codes(*_sum([(pair.codes(states), pair.count), corner]), states)
-            for pair in self.pairs
+        pair, triple = place * (states + 1), place * (states * states + states + 1)
+        unary = more * (np.arange(states) == place)
+        return self._plus(unary, [(pair, more)] * len(self.pairs), (triple, more), filler=filler)
+
+    def _plus(
+        self, unary: Counts, pairs: Sequence[Part], triples: Part | None, **changed: Any
+    ) -> Moments:
+        """The sum with more counts of words and of coded pairs and triples."""
+        own = [(pair.codes(self.states), pair.count) for pair in self.pairs]
+        sums = (
+            PairCounts.from_codes(*_sum(two), self.states) for two in zip(own, pairs, strict=True)
         )
-        triples = self.triples
-        if triples is not None:
-            corner = self.separator * (states * states + states + 1), more
-            triples = TripleCounts(*_sum([(triples.codes, triples.count), corner]))
-        return replace(self, unary=unary, pairs=pairs, filler=filler, triples=triples)
-
-
-def merge(*moments: Moments) -> Moments:
-    """Counts of all the corpora as one: what counting their concatenation gives.
-
-    Filler is left out; `rounded_up` puts it back for the whole.  Triples stay if all have them.
-    """
-    if not moments:
-        raise DataError("nothing to merge: give at least one record of moments.")
-    for other in moments[1:]:
-        _check_mergeable(moments[0], other)
-    parts = [part.without_filler() for part in moments]
-    states = parts[0].states
-    pairs = tuple(
-        PairCounts.from_codes(*_sum([(pair.codes(states), pair.count) for pair in same]), states)
-        for same in zip(*(part.pairs for part in parts), strict=True)
-    )
-    lengths, length_counts = _sum([(part.lengths, part.length_counts) for part in parts])
-    triples = [(own.codes, own.count) for part in parts if (own := part.triples) is not None]
-    return replace(
-        parts[0],
-        unary=np.sum([part.unary for part in parts], axis=0),
-        pairs=pairs,
-        lengths=lengths,
-        length_counts=length_counts,
-        triples=TripleCounts(*_sum(triples)) if len(triples) == len(parts) else None,
-    )
+        joined = None
+        if self.triples is not None and triples is not None:
+            joined = TripleCounts(*_sum([self.triples, triples]))
+        unary = self.unary + unary
+        return replace(self, unary=unary, pairs=tuple(sums), triples=joined, **changed)
 
 
 def sum_by_key(keys: Counts, values: Counts) -> tuple[Counts, Counts]:
@@ -201,60 +204,11 @@ def sum_by_key(keys: Counts, values: Counts) -> tuple[Counts, Counts]:
     return keys[first][kept], sums[kept]
 
 
-def _sum(parts: Sequence[tuple[ArrayLike, ArrayLike]]) -> tuple[Counts, Counts]:
+def _sum(parts: Sequence[Part]) -> tuple[Counts, Counts]:
     """The distinct keys of all parts (keys, values), rising, each with the sum of its values."""
-    keys, values = (np.concatenate([np.atleast_1d(p[side]) for p in parts]) for side in (0, 1))
-    return sum_by_key(keys, values.astype(np.int64))
-
-
-def _check_mergeable(first: Moments, other: Moments) -> None:
-    if first.offsets != other.offsets:
-        raise DataError(
-            f"moments at offsets {first.offsets} and at {other.offsets} do not add up; "
-            "count both corpora with the same context."
-        )
-    mine, theirs = first.vocabulary, other.vocabulary
-    same_words = mine is theirs or (mine is not None and theirs is not None and mine == theirs)
-    if not same_words or (first.states, first.separator) != (other.states, other.separator):
-        raise DataError(
-            "moments over different vocabularies do not add up; count both corpora with one."
-        )
-
-
-def _check(moments: Moments) -> None:
-    sizes = {len(offset) for offset in moments.offsets}
-    if len(sizes) != 1 or len(moments.pairs) != len(moments.offsets):
-        raise DataError(
-            f"moments need one list of pairs for each offset; got {len(moments.pairs)} for "
-            f"{moments.offsets}."
-        )
-    if moments.vocabulary is not None and len(moments.vocabulary) != moments.states:
-        raise DataError(
-            f"{moments.states} counts for a vocabulary of {len(moments.vocabulary)} words."
-        )
-    if moments.separator is not None and not 0 <= moments.separator < moments.states:
-        raise DataError(f"the separator {moments.separator} is outside 0..{moments.states - 1}.")
-    triples = moments.triples
-    if triples is not None and triples.count.sum() != moments.positions:
-        raise DataError(
-            f"{triples.count.sum()} triples, but {moments.positions} positions; on a ring every "
-            "position begins one."
-        )
-    for offset, pair in zip(moments.offsets, moments.pairs, strict=True):
-        _check_pairs(pair, moments.states, moments.positions, offset)
-
-
-def _check_pairs(pair: PairCounts, states: int, positions: int, offset: Offset) -> None:
-    ends = np.stack([pair.left, pair.right])
-    if (ends < 0).any() or (ends >= states).any() or (pair.count < 0).any():
-        raise DataError(
-            f"a pair at offset {offset} has a state outside 0..{states - 1} or a negative count."
-        )
-    if pair.count.sum() != positions:
-        raise DataError(
-            f"{pair.count.sum()} pairs at offset {offset}, but {positions} positions; on a ring "
-            "every position has one right neighbour at each offset."
-        )
+    none = np.zeros(0, np.int64)
+    keys, values = (np.concatenate([none, *(np.atleast_1d(p[k]) for p in parts)]) for k in (0, 1))
+    return sum_by_key(keys, values)
 
 
 # One streaming pass over text into moments; memory follows distinct pairs, not the corpus.
@@ -277,9 +231,7 @@ class MomentsCounter:
 
     def __init__(self, vocabulary: Vocabulary, context: int) -> None:
         if context < 1:
-            raise DataError(
-                f"a context of {context} words has no pairs to count; ask for 1 or more."
-            )
+            raise DataError(f"a context of {context} words has no pairs; ask for 1 or more.")
         self.vocabulary = vocabulary
         self.context = context
         self._tail = np.full(context, vocabulary.separator, np.int32)
@@ -319,16 +271,16 @@ class MomentsCounter:
         if self._open_words:
             raise DataError("a sentence is still open; end it with a line end before counting up.")
         states = len(self._unary)
-        lengths, length_counts = self._lengths.total()
+        lengths, length_counts = _sum(self._lengths)
         return Moments(
             offsets=tuple((offset,) for offset in range(1, self.context + 1)),
             unary=self._unary.copy(),
-            pairs=tuple(PairCounts.from_codes(*runs.total(), states) for runs in self._pairs),
+            pairs=tuple(PairCounts.from_codes(*_sum(runs), states) for runs in self._pairs),
             lengths=lengths,
             length_counts=length_counts,
             separator=self.vocabulary.separator,
             vocabulary=self.vocabulary,
-            triples=None if self._triples is None else TripleCounts(*self._triples.total()),
+            triples=None if self._triples is None else TripleCounts(*_sum(self._triples)),
         )
 
 
@@ -346,32 +298,16 @@ def ring_of(
     return np.repeat(np.where(ends, np.int32(separator), ids), copies), closing, copies
 
 
-class _Runs:
+class _Runs(list[tuple[Counts, Counts]]):
     """Sorted runs of (key, count), merged so that each is at least twice as long as the next.
 
     A key then takes part in a number of merges that grows as the logarithm of the corpus.
     """
 
-    def __init__(self) -> None:
-        self._runs: list[tuple[Counts, Counts]] = []
-
     def add(self, keys: Counts, counts: Counts) -> None:
-        self._runs.append((keys, counts))
-        while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
-            self._merge_last(2)
-
-    def total(self) -> tuple[Counts, Counts]:
-        """Distinct keys, rising, and their counts."""
-        if not self._runs:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._merge_last(len(self._runs))
-        return self._runs[0]
-
-    def _merge_last(self, number: int) -> None:
-        last = self._runs[-number:]
-        keys = np.concatenate([run[0] for run in last]).astype(np.int64)
-        counts = np.concatenate([run[1] for run in last]).astype(np.int64)
-        self._runs[-number:] = [sum_by_key(keys, counts)]
+        self.append((keys, counts))
+        while len(self) > 1 and len(self[-2][0]) < 2 * len(self[-1][0]):
+            self[-2:] = [_sum(self[-2:])]
 
 
 # The moments a language model reads, of whatever its user hands over.
@@ -410,15 +346,10 @@ def _check_usable(moments: Moments, context: int, vocabulary: Vocabulary | None)
     if moments.vocabulary is None:
         raise DataError("these moments have no vocabulary; a language model needs its words.")
     if moments.context != context:
-        raise DataError(
-            f"the moments were counted with a context of {moments.context}, this model has "
-            f"{context}; try context={moments.context}."
-        )
+        counted = f"the moments were counted with a context of {moments.context}"
+        raise DataError(f"{counted}, not {context}; try context={moments.context}.")
     if vocabulary is not None and moments.vocabulary != vocabulary:
-        raise DataError(
-            "these moments have another vocabulary than the model; count the text with the "
-            "model's own."
-        )
+        raise DataError("these moments have another vocabulary than the model; count with its own.")
 
 
 # Moments of a text that lies in many files, counted wherever an executor runs.
@@ -473,16 +404,12 @@ def lattice_moments(
     states = int(grid.max()) + 1 if states is None else states
     if grid.max() >= states:
         raise DataError(f"the image holds the state {grid.max()}; states={states} ends before it.")
-    pairs = tuple(_lattice_pairs(grid, offset, states) for offset in offsets)
-    return Moments(tuple(offsets), np.bincount(grid.ravel(), minlength=states), pairs)
-
-
-def _lattice_pairs(grid: Counts, offset: Offset, states: int) -> PairCounts:
-    if len(offset) != grid.ndim:
-        raise DataError(
-            f"offset {offset} has {len(offset)} numbers, but the image has {grid.ndim} dimensions."
-        )
-    back = tuple(-step for step in offset)
-    right = np.roll(grid, back, axis=tuple(range(grid.ndim)))
-    codes, count = np.unique(grid * states + right, return_counts=True)
-    return PairCounts.from_codes(codes, count.astype(np.int64), states)
+    pairs = []
+    for offset in offsets:
+        if len(offset) != grid.ndim:
+            dims = f"{len(offset)} numbers, but the image has {grid.ndim} dimensions"
+            raise DataError(f"offset {offset} has {dims}.")
+        right = np.roll(grid, [-step for step in offset], axis=tuple(range(grid.ndim)))
+        codes, count = np.unique(grid * states + right, return_counts=True)
+        pairs.append(PairCounts.from_codes(codes, count.astype(np.int64), states))
+    return Moments(tuple(offsets), np.bincount(grid.ravel(), minlength=states), tuple(pairs))
