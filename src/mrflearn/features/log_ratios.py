@@ -37,10 +37,10 @@ def mixed_frequencies(moments: Moments, weights: Sequence[float]) -> csr_array:
 
     Pairs with a separator are left out: that a sentence ends is no word.
     """
-    parts = [
-        _counts(pair, moments) * weight for pair, weight in zip(moments.pairs, weights, strict=True)
-    ]
-    one_way = csr_array(sum(parts[1:], start=parts[0]))
+    one_way, words = 0, np.arange(moments.states) != moments.separator
+    for pair, weight in zip(moments.pairs, weights, strict=True):
+        kept = PairCounts(*(own[words[pair.left] & words[pair.right]] for own in pair))
+        one_way = one_way + kept.matrix(moments.states) * weight
     both = csr_array(one_way + one_way.T)
     total = both.sum()
     if total == 0:
@@ -65,10 +65,8 @@ def positive_log_ratios(frequencies: csr_array) -> csr_array:
 def spectral_vectors(scores: csr_array, dims: int, seed: int) -> NDArray[np.float32]:
     """U S^(1/2) of the leading singular vectors: one row a word, zeros beyond the rank."""
     if not scores.nnz:
-        raise DataError(
-            "no two words occur near each other more often than by chance (PMI > 0), so they have "
-            "no vectors. Is this a text of more than a few words, one sentence a line?"
-        )
+        chance = "no two words occur near each other more often than by chance (PMI > 0)"
+        raise DataError(f"{chance}: there are no vectors. Is this a text, one sentence a line?")
     rank = min(dims, *scores.shape)
     # Sparse products take most of the time, in one thread; on a busy machine the threads of the
     # many small dense steps between them would wait for each other five times as long.
@@ -79,10 +77,3 @@ def spectral_vectors(scores: csr_array, dims: int, seed: int) -> NDArray[np.floa
     # A word without scores has no direction, not that of rounding errors.
     vectors[np.diff(scores.indptr) == 0] = 0
     return vectors
-
-
-def _counts(pair: PairCounts, moments: Moments) -> csr_array:
-    words = (pair.left != moments.separator) & (pair.right != moments.separator)
-    places = pair.left[words], pair.right[words]
-    shape = (moments.states, moments.states)
-    return csr_array((pair.count[words].astype(np.float64), places), shape=shape)

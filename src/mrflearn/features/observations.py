@@ -174,35 +174,26 @@ def check_states(
 ) -> None:
     """Raises `DataError` naming row and column of the first entry that is no state."""
     if states.ndim != 2 or states.shape[1] != len(sizes):
-        raise DataError(
-            f"samples have the shape {tuple(states.shape)}; this field has {len(sizes)} variables, "
-            "one per column. Is the table transposed, or the graph of another size?"
-        )
+        seen = f"samples have the shape {tuple(states.shape)}"
+        columns = f"this field has {len(sizes)} variables, one per column"
+        raise DataError(f"{seen}; {columns}. Is the table transposed?")
     if not len(states):
         raise DataError("there are no samples; at least one row is needed.")
     lowest = -1 if missing_allowed else 0
     if int(states.min()) >= lowest and bool((states.amax(dim=0) < sizes).all()):
         return  # the usual case, found without a table of the size of the samples
-    wrong = (states < lowest) | (states >= sizes)
-    if bool(wrong.any()):
-        row, column = (int(n) for n in wrong.nonzero()[0])
-        value, size = int(states[row, column]), int(sizes[column])
-        if value == -1:
-            raise DataError(
-                f"sample row {row}, column {column}: a value is missing (NaN, NA or -1). Missing "
-                "values are only for training, by the estimators 'lap' and 'pl'; leave such rows "
-                "out here."
-            )
-        hint = (
-            "Are these spins of -1 and +1? Write them as 0 and 1."
-            if value < 0
-            else "Give more `states`; or, where the table counts from 1, none: then each column's "
-            "own codes are its states."
-        )
+    row, column = ((states < lowest) | (states >= sizes)).nonzero()[0].tolist()
+    value, place = int(states[row, column]), f"sample row {row}, column {column}"
+    if value == -1:
         raise DataError(
-            f"sample row {row}, column {column}: {value} is not a state; they run from 0 to "
-            f"{size - 1}. {hint}"
+            f"{place}: a value is missing (NaN, NA or -1), which only training by the estimators "
+            "'lap' and 'pl' can take; leave such rows out here."
         )
+    hint = "Give more `states`; or, where the table counts from 1, none, to take its own codes."
+    if value < 0:
+        hint = "Are these spins of -1 and +1? Write them as 0 and 1."
+    states_are = f"is not a state; they run from 0 to {int(sizes[column]) - 1}"
+    raise DataError(f"{place}: {value} {states_are}. {hint}")
 
 
 # Samples that lie in many files, counted wherever an executor runs: histograms add up.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any, TypeAlias, final
@@ -72,15 +72,11 @@ def check_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> None
         raise DataError(f"there are {len(sentences)} sentences and tags for {len(tags)}.")
     for index, (sentence, some) in enumerate(zip(sentences, tags, strict=True)):
         if isinstance(sentence, str):
-            raise DataError(
-                f"sentence {index} is one string, {sentence[:40]!r}; give a list of words, "
-                "such as sentence.split()."
-            )
+            problem = f"sentence {index} is one string, {sentence[:40]!r}"
+            raise DataError(f"{problem}; give a list of words, such as sentence.split().")
         if some is not None and len(some) != len(sentence):
-            raise DataError(
-                f"sentence {index} has {len(sentence)} words and {len(some)} tags; a word without "
-                "a tag has the tag None."
-            )
+            problem = f"sentence {index} has {len(sentence)} words and {len(some)} tags"
+            raise DataError(f"{problem}; a word without a tag has the tag None.")
 
 
 # All that the joint tagger reads of a tagged text: how often tags meet tags and words.
@@ -124,11 +120,9 @@ class JointMoments:
         more = -self.positions % multiple
         transitions = self.transitions.copy()
         transitions[:, SEPARATOR, SEPARATOR] += more
-        words = {}
-        for place, counts in self.words.items():
-            corner = coo_array(([more], ([SEPARATOR], [SEPARATOR])), shape=counts.shape)
-            words[place] = (counts + corner).tocsr()
-        return replace(self, transitions=transitions, words=words)
+        corner = [more], ([SEPARATOR], [SEPARATOR])
+        words = {place: own + csr_array(corner, own.shape) for place, own in self.words.items()}
+        return JointMoments(transitions, words)
 
 
 def count_joint(
@@ -138,23 +132,19 @@ def count_joint(
 
     Separators are always known: of sentences without tags they alone are counted.
     """
-    vocabulary, tags = shape
+    tags = shape[1]
     word = with_separators(sentences.words, sentences.lengths, distances)
     tag = with_separators(sentences.tags, sentences.lengths, distances)
-    transitions = [
-        _pairs(tag, np.roll(tag, -step), (tags, tags)).toarray() for step in range(1, distances + 1)
-    ]
-    words = {
-        place: _pairs(np.roll(word, -place), tag, (vocabulary, tags)).tocsr() for place in places
-    }
-    return JointMoments(np.stack(transitions), words)
+    near = (_pairs(tag, np.roll(tag, -k), (tags, tags)) for k in range(1, distances + 1))
+    words = {place: _pairs(np.roll(word, -place), tag, shape) for place in places}
+    return JointMoments(np.stack([pairs.toarray() for pairs in near]), words)
 
 
 def _pairs(
     first: NDArray[np.int64], second: NDArray[np.int64], shape: tuple[int, int]
-) -> coo_array:
+) -> csr_array:
     known = (first != UNKNOWN) & (second != UNKNOWN)
-    return coo_array((np.ones(int(known.sum())), (first[known], second[known])), shape=shape)
+    return coo_array((np.ones(int(known.sum())), (first[known], second[known])), shape).tocsr()
 
 
 def with_separators(
@@ -186,9 +176,7 @@ class TagCounts:
         edge = self.edge + 1
         sound = _within(self.emission, (edge, self.edge, len(self.words)))
         if not (len(self.emission) and sound and _within(self.trigram, (edge, edge, edge))):
-            raise DataError(
-                "counts of tags name a word or a tag that is not there, or are not above 0."
-            )
+            raise DataError("counts name a word or a tag that is not there, or are not above 0.")
 
     @property
     def edge(self) -> int:
@@ -200,7 +188,7 @@ class TagCounts:
         """How often each word (a row) has each tag (a column)."""
         _, tag, word, times = self.emission.T
         shape = (len(self.words), len(self.tags))
-        return coo_array((times.astype(np.float64), (word, tag)), shape=shape).tocsr()
+        return csr_array((times.astype(np.float64), (word, tag)), shape=shape)
 
     @cached_property
     def tag_total(self) -> Float[np.ndarray, " t"]:
@@ -239,16 +227,12 @@ def _known(tags: Any, number: int) -> tuple[str, ...]:
     """The tags of a sentence, each of which must be there."""
     for tag in (None,) if tags is None else tags:
         if tag is None or isinstance(tag, set):
-            raise DataError(
-                f"sentence {number} has words without a tag. A hidden Markov model counts tags, so "
-                "that all must be known; a joint tagger learns from gaps too."
-            )
+            advice = "A hidden Markov model counts known tags; a joint tagger learns from gaps too"
+            raise DataError(f"sentence {number} has words without a tag. {advice}.")
         if not isinstance(tag, str):
-            raise DataError(
-                f"sentence {number}: the tag {tag!r} is a {type(tag).__name__}; tags are strings. "
-                "Try str(...) around it."
-            )
-    return tuple(tag for tag in tags or () if tag is not None)
+            kind = f"the tag {tag!r} is a {type(tag).__name__}"
+            raise DataError(f"sentence {number}: {kind}; tags are strings. Try str(...) around it.")
+    return tuple(tags)
 
 
 def _within(counts: Int[np.ndarray, "k 4"], sizes: tuple[int, int, int]) -> bool:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -66,18 +66,9 @@ class TreebankCounts:
     words: Counter[tuple[str, str]]
 
     @classmethod
-    def of(
-        cls,
-        trees: Iterable[Tree],
-        *,
-        side: Side = "right",
-        horizontal: int | None = 1,
-        vertical: int = 0,
-    ) -> TreebankCounts:
+    def of(cls, trees: Iterable[Tree], **options: Any) -> TreebankCounts:
         """The counts of trees as a treebank has them; the options are those of `normal_form`."""
-        forms = (
-            normal_form(tree, side=side, horizontal=horizontal, vertical=vertical) for tree in trees
-        )
+        forms = (normal_form(tree, **options) for tree in trees)
         kept = [form for form in forms if form is not None]
         nodes = [node for tree in kept for node in tree.nodes()]
         phrases = tuple(sorted({node.label for node in nodes if node.word is None}))
@@ -90,11 +81,8 @@ class TreebankCounts:
         def symbol(node: Tree) -> int:
             return number[node.label, node.word is not None]
 
-        used = Counter(
-            (symbol(node), symbol(node.children[0]), symbol(node.children[1]))
-            for node in nodes
-            if node.children
-        )
+        triples = ((node, *node.children) for node in nodes if node.children)
+        used = Counter((symbol(parent), symbol(a), symbol(b)) for parent, a, b in triples)
         words = Counter((node.label, node.word) for node in nodes if node.word is not None)
         return cls(phrases, preterminals, used, Counter(map(symbol, kept)), words)
 
@@ -114,8 +102,7 @@ class TreebankCounts:
 
     def root_counts(self) -> Float[Tensor, " s"]:
         """How often each symbol is a root."""
-        times = [self.roots[symbol] for symbol in range(self.shape.symbols)]
-        return torch.tensor(times, dtype=torch.float64)
+        return torch.tensor([self.roots[k] for k in range(self.shape.symbols)], dtype=torch.float64)
 
     def word_tags(self, vocabulary: Vocabulary) -> Float[Tensor, "v p"]:
         """How often each word of a vocabulary has each tag."""

@@ -125,7 +125,6 @@ class ParameterLayout:
 
     def model(self, graph: FactorGraph, flat: Float[Tensor, " p"]) -> TabularModel:
         """The model with these parameters."""
-        empty = TabularModel.zeros(graph)
-        sizes = [value.numel() for value in empty.values]
-        parts = zip(flat.split(sizes), empty.values, strict=True)
-        return TabularModel(graph, tuple(part.reshape(value.shape) for part, value in parts))
+        shapes = _free_shapes(graph)
+        parts = zip(flat.split(list(map(prod, shapes))), shapes, strict=True)
+        return TabularModel(graph, tuple(part.reshape(shape) for part, shape in parts))
