@@ -56,7 +56,7 @@ def test_templates_read_the_columns_without_the_labels(file: Path, tmp_path: Pat
     first = next(recipe.read(file))
     assert recipe(first.tokens)[1] == ["U00:cat", "U01:DT/NN"]
     template.write_text("U00:%x[0,2]\n")
-    with pytest.raises(DataError, match=r"reads column 2.*there are 2: word, pos"):
+    with pytest.raises(DataError, match=r"read column 2.*there are 2: word, pos"):
         Recipe.of(file, columns=["word", "pos", "chunk"], template=template)
 
 
@@ -148,11 +148,11 @@ def test_several_columns_of_labels_are_layers(file: Path, tmp_path: Path) -> Non
     bare = tmp_path / "bare.txt"
     bare.write_text("Dogs\n")
     assert [example.layers for example in recipe.read(bare)] == [None]
-    with pytest.raises(DataError, match=r"no columns with all the labels pos, chunk"):
-        recipe.layered(bare)
+    with pytest.raises(DataError, match=r"no column with the labels 'pos, chunk'"):
+        list(recipe.layered(bare))
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(DataError, match="no sentences"):
-        recipe.layered(tmp_path / "empty.txt")
+        list(recipe.layered(tmp_path / "empty.txt"))
 
 
 @pytest.mark.parametrize("labels", [["pos", "pos"], ["word", "pos", "chunk"]])

@@ -68,7 +68,7 @@ def _labelled(recipe: Recipe, file: Path, kind: str) -> tuple[Iterable[Any], lis
     sentences: Iterable[Any]
     labels: list[Any]
     if kind == "factorial":
-        examples = recipe.layered(file)
+        examples = list(recipe.layered(file))
         sentences, labels = [own.tokens for own in examples], [own.layers for own in examples]
     else:
         sentences, labels = recipe.labelled(file)

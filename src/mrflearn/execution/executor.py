@@ -79,7 +79,7 @@ def added_up(results: Iterable[Result]) -> Result:
 
     Nothing is added in place: a result may be shared with who made it.
     """
-    stream: Iterator[Any] = iter(results)
+    stream = iter(results)
     for first in stream:
         return reduce(add, stream, first)
     raise ExecutionError("there is nothing to add up: no items were given.")

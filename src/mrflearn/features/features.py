@@ -110,10 +110,9 @@ class Items:
         Dicts of strings and numbers, and collections of names, are read without a step of Python
         a token; what that stumbles over is read one by one, to find the place.
         """
-        try:
+        tokens = None
+        with suppress(TypeError):
             tokens = None if isinstance(sequence, str | bytes | dict) else iter(sequence)
-        except TypeError:
-            tokens = None
         if tokens is None:
             problem = f"sequence {number} is {_kind(sequence)}; X is a list of lists of items"
             raise DataError(f"{problem}. For one sequence write [sequence].")
@@ -429,12 +428,8 @@ class CompiledLabels:
 def warn_of_single_label(names: Collection[str]) -> None:
     """Warns where there is nothing to choose from: every answer will be the one label."""
     if len(names) == 1:
-        warnings.warn(
-            f"y has one label only, {next(iter(names))!r}: every prediction will be this one. "
-            "Are they the labels that were meant?",
-            DataWarning,
-            stacklevel=3,
-        )
+        found = f"y has one label only, {next(iter(names))!r}: every prediction will be this one"
+        warnings.warn(f"{found}. Is this y the one that was meant?", DataWarning, stacklevel=3)
 
 
 def compile_labels(

@@ -43,8 +43,8 @@ BIAS = "(bias)"  # the name of the constant that every factor has
 ATTRIBUTES_AT_ONCE = 2**18
 FACTORS_AT_ONCE = 2**15
 CELLS_AT_ONCE = 2**22
-NONE = torch.zeros(0, dtype=torch.int64)
-Pairs = tuple[Int64[Tensor, " w"], Int64[Tensor, " w"]]
+Pairs = tuple[Int64[Tensor, " w"], ...]  # attributes, and cells
+NO_PAIRS: Pairs = (torch.zeros(0, dtype=torch.int64),) * 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def weighted_pairs(
         for part in _sums(features, rows[factor], cell, (count, size))
     ]
     if not parts:
-        return NONE, NONE
+        return NO_PAIRS
     attribute, column, value = (np.concatenate(own) for own in zip(*parts, strict=True))
     total = coo_array((value, (attribute, column)), (count, size)).tocsr()
     if everything:
@@ -262,7 +262,7 @@ def chain_templates(
     weighted = partial(weighted_pairs, labels=labels, min_freq=min_freq)
     found = weighted(features, tokens, tokens[:, None], shape[:1], everything=all_states)
     attribute, label = (part[~marked[found[0]]] for part in found)
-    moves, edges = neighbours(features.lengths, 2), (NONE, NONE)
+    moves, edges = neighbours(features.lengths, 2), NO_PAIRS
     pairs = _label_pairs(labels, moves, shape, min_freq, all_transitions)
     own = marked.nonzero().squeeze(1)
     if len(own):

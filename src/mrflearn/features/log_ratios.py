@@ -37,10 +37,12 @@ def mixed_frequencies(moments: Moments, weights: Sequence[float]) -> csr_array:
 
     Pairs with a separator are left out: that a sentence ends is no word.
     """
-    one_way, words = 0, np.arange(moments.states) != moments.separator
+    states, separator = moments.states, moments.separator
+    one_way = csr_array((states, states))
     for pair, weight in zip(moments.pairs, weights, strict=True):
-        kept = PairCounts(*(own[words[pair.left] & words[pair.right]] for own in pair))
-        one_way = one_way + kept.matrix(moments.states) * weight
+        words = (pair.left != separator) & (pair.right != separator)
+        kept = PairCounts(pair.left[words], pair.right[words], pair.count[words])
+        one_way = one_way + kept.matrix(states) * weight
     both = csr_array(one_way + one_way.T)
     total = both.sum()
     if total == 0:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,14 +42,18 @@ Counts: TypeAlias = NDArray[np.int64]
 Part: TypeAlias = tuple[ArrayLike, ArrayLike]  # keys, and a value of each
 
 
-class TripleCounts(NamedTuple):
+@final
+@dataclass(frozen=True, eq=False)
+class TripleCounts:
     """Triples as rising codes `(first * states + second) * states + third`, with their counts."""
 
     codes: Counts
     count: Counts
 
 
-class PairCounts(NamedTuple):
+@final
+@dataclass(frozen=True, eq=False)
+class PairCounts:
     """How often each pair of states stands at one offset; pairs rise by (left, right)."""
 
     left: Counts
@@ -103,15 +107,13 @@ class Moments:
             raise DataError(f"there are {self.states} counts for {words}.")
         if self.separator is not None and not 0 <= self.separator <= last:
             raise DataError(f"the separator {self.separator} is outside 0..{last}.")
-        named = {
-            f"pairs at offset {l}": own for l, own in zip(self.offsets, self.pairs, strict=True)
-        }
-        for name, (left, right, count) in named.items():
-            ends = np.stack([left, right])
-            if (ends < 0).any() or (ends > last).any() or (count < 0).any():
+        counts = {} if self.triples is None else {"triples": self.triples.count}
+        for offset, pair in zip(self.offsets, self.pairs, strict=True):
+            ends, name = np.stack([pair.left, pair.right]), f"pairs at offset {offset}"
+            counts[name] = pair.count
+            if (ends < 0).any() or (ends > last).any() or (pair.count < 0).any():
                 raise DataError(f"{name} have a state outside 0..{last}, or a negative count.")
-        triples = {} if self.triples is None else {"triples": self.triples}
-        for name, (*_, count) in {**named, **triples}.items():
+        for name, count in counts.items():
             if count.sum() != positions:
                 problem = f"{count.sum()} {name}, but {positions} positions"
                 raise DataError(f"{problem}; on a ring every position begins one.")
@@ -159,7 +161,8 @@ class Moments:
         one, two = self._with_filler(0), other._with_filler(0)
         lengths, counts = _sum([(own.lengths, own.length_counts) for own in (one, two)])
         pairs = [(pair.codes(two.states), pair.count) for pair in two.pairs]
-        return one._plus(two.unary, pairs, two.triples, lengths=lengths, length_counts=counts)
+        triples = None if two.triples is None else (two.triples.codes, two.triples.count)
+        return one._plus(two.unary, pairs, triples, lengths=lengths, length_counts=counts)
 
     def rounded_up(self, multiple: int | None = None) -> Moments:
         """The same ring with separators added until N is a multiple (of K + 1 unless given).
@@ -187,9 +190,9 @@ class Moments:
         sums = (
             PairCounts.from_codes(*_sum(two), self.states) for two in zip(own, pairs, strict=True)
         )
-        joined = None
-        if self.triples is not None and triples is not None:
-            joined = TripleCounts(*_sum([self.triples, triples]))
+        held, joined = self.triples, None
+        if held is not None and triples is not None:
+            joined = TripleCounts(*_sum([(held.codes, held.count), triples]))
         unary = self.unary + unary
         return replace(self, unary=unary, pairs=tuple(sums), triples=joined, **changed)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,9 +145,7 @@ class NgramIndex:
     codes: tuple[Counts, ...]
 
     @classmethod
-    def of(
-        cls, stream: Counts, order: int, states: int, separator: int, *, ends: bool
-    ) -> NgramIndex:
+    def of(cls, stream: Counts, order: int, states: int, separator: int, *, ends: bool) -> Self:
         """The n-grams of a stream of sentences; `ends`: also those that end a sentence."""
         codes, place = [], np.arange(states)
         for grams in count_ngrams(stream, order, states, separator)[1:]:
@@ -180,11 +178,9 @@ class NgramIndex:
             return find_codes(self.codes[n - 2], codes)
 
         for step in walk_orders(stream, self.order, self.states, self.separator, find):
-            unseen = self.size(step.order)
+            unseen, row = self.size(step.order), result[step.order - 1]
             context, contexts = self.contexts(step.order)
             strange = np.bincount(context, minlength=contexts)[step.context] == 0
-            result[step.order - 1] = unseen + 1  # a strange context, unless the line below knows
-            result[step.order - 1, step.tokens] = np.where(
-                step.place >= 0, step.place, unseen + strange
-            )
+            row[:] = unseen + 1  # a strange context, unless the line below knows
+            row[step.tokens] = np.where(step.place >= 0, step.place, unseen + strange)
         return result

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -24,37 +24,26 @@ from mrflearn.io.files import Lines, PathLike
 from mrflearn.io.formats import ColumnSentence, as_columns, first_columns, sentence_format
 from mrflearn.io.grmm import read_grmm
 
-FOREIGN = (
-    "matplotlib",
-    "networkx",
-    "numba",
-    "numpy",
-    "pyarrow",
-    "pyspark",
-    "scipy",
-    "sklearn",
-    "torch",
-)
+FOREIGN = "matplotlib networkx numba numpy pyarrow pyspark scipy sklearn torch"  # makes no features
 MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
 
 
 class LabelledSequence(NamedTuple):
-    """A sequence: its tokens, its labels where the file has them, and its rows as they stand.
+    """A sequence: its tokens, their labels in every layer where the file has them, and its rows.
 
     Tokens are words, or rows of the columns that are looked at.  CRFsuite's text and GRMM's have
     items in place of words: their rows are empty.
     """
 
     tokens: list[Any]
-    labels: tuple[str, ...] | None
+    layers: tuple[tuple[str, ...], ...] | None
     rows: tuple[tuple[str, ...], ...]
     document: int = 0
-    further: tuple[tuple[str, ...], ...] = ()  # labels of the layers after the first
 
     @property
-    def layers(self) -> tuple[tuple[str, ...], ...] | None:
-        """The labels of every layer, where the file has them."""
-        return None if self.labels is None else (self.labels, *self.further)
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels of the first layer, where the file has them."""
+        return None if self.layers is None else self.layers[0]
 
 
 Function: TypeAlias = Callable[[Any], Any]  # from a sentence to its items
@@ -133,7 +122,8 @@ class Recipe:
             # Its other tags were given by the same hand, and plain text has none.
             names = tuple(name for name in names if name in (names[0], *layers))
         recipe = cls(kind, names, layers[0], made.template, layers[1:], made.function)
-        recipe._check_template()
+        if recipe.template is not None:
+            recipe._templates.check(recipe.seen)
         return recipe
 
     def for_files(self, sentence: Any, layers: int = 1) -> Recipe:
@@ -162,9 +152,8 @@ class Recipe:
             return []
         columns = _columns(sentence)
         if self.columns and len(columns) != len(self.seen):
-            raise DataError(
-                f"a token has {len(columns)} cells; the model looks at {', '.join(self.seen)}."
-            )
+            seen = ", ".join(self.seen)
+            raise DataError(f"a token has {len(columns)} cells; the model looks at {seen}.")
         return _word_features(columns) if self.template is None else self._templates(columns)
 
     @cached_property
@@ -190,78 +179,58 @@ class Recipe:
         """The sequences of a file, one at a time; a file of columns may lack the labels' one."""
         kind = format or (self.format if str(path) == "-" else sentence_format(path, self.format))
         if kind != self.format and (kind in MADE or self.format in MADE):
-            raise DataError(
-                f"this is {kind}, but the model was trained on {self.format}.", path=path
-            )
+            problem = f"this is {kind}, but the model was trained on {self.format}."
+            raise DataError(problem, path=path)
         if kind in MADE:
             yield from self._made(path, kind)
             return
         for sentence in self._sentences(path, kind):
+            seen = [sentence[name] for name in self.seen]
+            tokens = list(seen[0]) if len(seen) == 1 else list(zip(*seen, strict=True))
             known = all(name in sentence.names for name in self.layers)
-            layers = [sentence[name] if known else None for name in self.layers]
-            further = tuple(layer for layer in layers[1:] if layer is not None)
-            rows, document = sentence.rows, sentence.document
-            yield LabelledSequence(self._tokens(sentence), layers[0], rows, document, further)
+            layers = tuple(sentence[name] for name in self.layers) if known else None
+            yield LabelledSequence(tokens, layers, sentence.rows, sentence.document)
 
     def labelled(self, path: PathLike) -> tuple[Iterator[list[Any]], list[tuple[str, ...]]]:
         """The sentences of a file as they are read, and a list that fills with their labels."""
         labels: list[tuple[str, ...]] = []
 
         def sentences() -> Iterator[list[Any]]:
-            for example in self.read(path):
-                if example.labels is None:
-                    raise DataError(
-                        f"there is no column with the labels '{self.labels}'.", path=path
-                    )
-                labels.append(example.labels)
+            for example in self.layered(path):
+                labels.append(example.labels or ())
                 yield example.tokens
-            if not labels:
-                raise DataError("there are no sentences in it.", path=path)
 
         return sentences(), labels
 
-    def layered(self, path: PathLike) -> list[LabelledSequence]:
-        """The sequences of a file that has labels in every layer."""
-        examples = list(self.read(path))
-        if not examples:
+    def layered(self, path: PathLike) -> Iterator[LabelledSequence]:
+        """The sequences of a file, which must have labels in every layer."""
+        example = None
+        for example in self.read(path):
+            if example.layers is None:
+                names = ", ".join(self.layers)
+                raise DataError(f"there is no column with the labels '{names}'.", path=path)
+            yield example
+        if example is None:
             raise DataError("there are no sentences in it.", path=path)
-        if any(example.layers is None for example in examples):
-            raise DataError(
-                f"there are no columns with all the labels {', '.join(self.layers)}.", path=path
-            )
-        return examples
 
     def words(self, sentence: Sequence[Any]) -> list[str]:
         """The words of a sentence, which a rule for skip edges reads."""
         if self.format in MADE:
-            raise DataError(
-                "its features are made and its words are gone; a skip chain needs the words, as "
-                "files of columns have them."
-            )
+            raise DataError("its features are made; a skip chain needs the words of the tokens.")
         return [token if isinstance(token, str) else token[0] for token in sentence]
-
-    def _tokens(self, sentence: ColumnSentence) -> list[Any]:
-        """The words of a sentence, or rows of its columns that are looked at."""
-        named = dict(zip(sentence.names, sentence.columns, strict=True))
-        seen = [named[name] if name in named else sentence[name] for name in self.seen]
-        return list(seen[0]) if len(seen) == 1 else list(zip(*seen, strict=True))
 
     def _made(self, path: PathLike, kind: str) -> Iterator[LabelledSequence]:
         """The sequences of a file that has its features made."""
         if kind == "crfsuite":
             for sequence in read_crfsuite(path):
-                yield LabelledSequence(sequence.features, sequence.labels, ((),) * len(sequence))
+                yield LabelledSequence(sequence.features, (sequence.labels,), ((),) * len(sequence))
             return
         for tokens in read_grmm(path):
             if tokens.layers and len(tokens.layers) != len(self.layers):
-                raise DataError(
-                    f"{len(tokens.layers)} labels a token where the model has the layers "
-                    f"{', '.join(self.layers)}.",
-                    path=path,
-                )
-            labels, *further = tokens.layers or (None,)
-            items = [list(own) for own in tokens.features]
-            yield LabelledSequence(items, labels, ((),) * len(tokens), further=tuple(further))
+                wanted = f"the model has the layers {', '.join(self.layers)}."
+                raise DataError(f"{len(tokens.layers)} labels a token where {wanted}", path=path)
+            items = list(map(list, tokens.features))
+            yield LabelledSequence(items, tokens.layers or None, ((),) * len(tokens))
 
     def _sentences(self, path: PathLike, kind: str) -> Iterator[ColumnSentence]:
         if kind != "text":
@@ -274,13 +243,6 @@ class Recipe:
     def _templates(self) -> Templates:
         return Templates.of(self.template or ())
 
-    def _check_template(self) -> None:
-        if self.template is not None and self._templates.columns > len(self.seen):
-            raise DataError(
-                f"the template reads column {self._templates.columns - 1} (counted from 0), but "
-                f"without the labels there are {len(self.seen)}: {', '.join(self.seen)}."
-            )
-
 
 Features: TypeAlias = Recipe | str | Function  # as estimators take them
 
@@ -292,7 +254,7 @@ def find_function(name: str) -> Function:
     this one builds on is imported for it, and only a function that its module defines is taken.
     """
     module, _, path = name.partition(":")
-    if module.partition(".")[0] in {*sys.stdlib_module_names, *FOREIGN}:
+    if module.partition(".")[0] in {*sys.stdlib_module_names, *FOREIGN.split()}:
         raise SettingsError(f"the features '{name}' are not taken: {module} makes no features.")
     try:
         found: Any = import_module(module)
@@ -304,21 +266,17 @@ def find_function(name: str) -> Function:
             "folder on the path, as in `PYTHONPATH=. mrflearn ...`, or install its package."
         ) from error
     if not isinstance(found, FunctionType) or found.__module__ != module:
-        raise SettingsError(
-            f"the features '{name}' are not taken: name a function, by the module that defines it."
-        )
+        problem = f"the features '{name}' are not taken"
+        raise SettingsError(f"{problem}: name a function, by the module that defines it.")
     return found
 
 
 def function_name(function: Any) -> str:
     """`"module:function"`, by which it can be imported; `SettingsError` where it cannot."""
     name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
-    if not name.startswith("__main__:"):
-        try:
-            if find_function(name) is function:
-                return name
-        except SettingsError:
-            pass
+    with suppress(SettingsError):
+        if not name.startswith("__main__:") and find_function(name) is function:
+            return name
     raise SettingsError(
         f"a stored model names the function that makes its features, and {function!r:.80} cannot "
         "be imported by a name. Define it in a module of its own, such as my_features.py, and "
@@ -331,10 +289,8 @@ def _check_layers(layers: tuple[str, ...], names: tuple[str, ...]) -> None:
         if name not in names:
             raise DataError(f"there is no column '{name}'; there are {', '.join(names)}.")
     if len(set(layers)) < len(layers) or len(layers) == len(names):
-        raise DataError(
-            f"the labels {', '.join(layers)} of the columns {', '.join(names)}: each can be "
-            "learned once, and a column must be left to look at."
-        )
+        problem = f"the labels {', '.join(layers)} of the columns {', '.join(names)}"
+        raise DataError(f"{problem}: each is learned once, and a column must be left to look at.")
 
 
 def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -346,11 +302,8 @@ def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
     if not found:
         raise DataError("there is no token to learn from.", path=path)
     if wanted and len(wanted) != found:
-        raise DataError(
-            f"there are {found} labels a token, and {len(wanted)} names for them: name them all, "
-            "or none.",
-            path=path,
-        )
+        problem = f"there are {found} labels a token, and {len(wanted)} names for them"
+        raise DataError(f"{problem}: name them all, or none.", path=path)
     return wanted or tuple(f"layer{number}" for number in range(1, found + 1))
 
 
@@ -442,8 +395,7 @@ def _add_window(name: str, column: Sequence[str], result: list[list[str]]) -> No
 # transitions, which a chain always has.  Wapiti's `*` is `u` and `b` at once; `#` begins a comment.
 
 
-_CELL = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
-FARTHEST_DIGITS = 3  # of the distance to a row, and of the number of a column
+_CELL = re.compile(r"%x\[\s*(-?0*\d{1,3})\s*,\s*(0*\d{1,3})\s*\]")
 _OTHER = re.compile(r"%[a-zA-Z]")
 
 
@@ -467,13 +419,15 @@ class Templates:
         """How many columns the templates need."""
         return 1 + max((column for _, cells in self.templates for _, column in cells), default=-1)
 
+    def check(self, names: Collection[str]) -> None:
+        """Raises `DataError` where the columns of these names are too few."""
+        if len(names) < self.columns or not names:
+            read = f"the templates read column {self.columns - 1} (counted from 0)"
+            raise DataError(f"{read}, but there are {len(names)}: {', '.join(names)}.")
+
     def __call__(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
         """The attributes of each token of a sentence that is given by columns."""
-        if len(columns) < self.columns or not columns:
-            raise DataError(
-                f"the templates read column {self.columns - 1} (counted from 0), but there are "
-                f"{len(columns)} columns."
-            )
+        self.check([own[0] for own in columns])
         result: list[list[str]] = [[] for _ in columns[0]]
         for text, cells in self.templates:
             parts = [_shifted(columns[column], row) for row, column in cells]
@@ -494,12 +448,13 @@ def parse_template(line: str) -> list[FeatureTemplate]:
     text = line.strip()
     if not text or text.startswith("#"):
         return []
-    cells = tuple((_number(row), _number(column)) for row, column in _CELL.findall(text))
+    cells = tuple((int(row), int(column)) for row, column in _CELL.findall(text))
     kind = text[0]
     if kind not in "UuBb*":
         raise DataError(f"'{text}' is no template: it should begin with U, u, B, b or *.")
     if other := _OTHER.search(_CELL.sub("", text)):
-        raise DataError(f"'{other.group()}' in '{text}': only %x[row,column] is understood.")
+        only = "only %x[row,column], of three digits at most, is understood"
+        raise DataError(f"'{other.group()}' in '{text}': {only}.")
     form = "%s".join(piece.replace("%", "%%") for piece in _CELL.split(text)[::3])
     made = []
     if kind in "Uu*":
@@ -507,12 +462,6 @@ def parse_template(line: str) -> list[FeatureTemplate]:
     if kind in "Bb*" and cells:
         made.append((edge(form), cells))
     return made
-
-
-def _number(text: str) -> int:
-    if len(text.lstrip("+-0")) > FARTHEST_DIGITS:
-        raise DataError(f"{text[:20]} in a template: rows and columns have three digits at most.")
-    return int(text)
 
 
 def _shifted(cells: Sequence[str], row: int) -> list[str]:

@@ -167,11 +167,6 @@ class JointTaggerModel:
         return cls(like.new_zeros(distances, tags, tags), weights)
 
     @property
-    def distances(self) -> int:
-        """K: how far apart tags are bound."""
-        return len(self.transitions)
-
-    @property
     def places(self) -> tuple[int, ...]:
         """Where tags see words."""
         return tuple(self.weights)
