@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -80,11 +81,6 @@ def token_reliability(
     marginals: Iterable[Sequence[Mapping[str, float]]], truth: Iterable[Sequence[str]]
 ) -> Reliability:
     """The table of the most probable label of each token, given the marginals of sentences."""
-    sure: list[float] = []
-    right: list[bool] = []
-    for tokens, labels in zip(marginals, truth, strict=True):
-        for token, label in zip(tokens, labels, strict=True):
-            guess = max(token, key=token.__getitem__)
-            sure.append(token[guess])
-            right.append(guess == label)
-    return reliability(sure, right)
+    pairs = (own for both in zip(marginals, truth, strict=True) for own in zip(*both, strict=True))
+    best = [(*max(token.items(), key=itemgetter(1)), label) for token, label in pairs]
+    return reliability([sure for _, sure, _ in best], [guess == label for guess, _, label in best])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +12,6 @@ from scipy.stats import spearmanr
 from mrflearn.errors import DataError
 from mrflearn.io.similarity import Analogy, WordPair
 
-Figures: TypeAlias = NDArray[np.float64]
 QUESTIONS_AT_A_TIME = 512
 
 
@@ -46,12 +44,11 @@ class CosineSpace:
         self.places = {word: place for place, word in enumerate(self.words)}
         # A vector of zeros has no direction: it is equally far from everything.
         norms = np.linalg.norm(values, axis=1, keepdims=True)
-        self.vectors: Figures = values / np.where(norms > 0, norms, 1)
+        self.vectors: NDArray[np.float64] = values / np.where(norms > 0, norms, 1)
 
     def find(self, word: str) -> int | None:
         """The place of a word, None where it has no vector."""
-        place = self.places.get(word)
-        return self.places.get(word.lower()) if place is None else place
+        return self.places.get(word, self.places.get(word.lower()))
 
     def neighbours(self, word: str, top: int = 10) -> list[tuple[str, float]]:
         """The nearest other words by cosine, nearest first."""

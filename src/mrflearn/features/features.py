@@ -284,14 +284,8 @@ class CompiledFeatures:
     def taken(self, tokens: Int64[Tensor, " n"]) -> CompiledFeatures:
         """These tokens in this order, as one sequence."""
         place, owner = attributes_of(self, tokens)
-        return replace(
-            self,
-            lengths=torch.tensor([len(tokens)]),
-            ends=torch.bincount(owner, minlength=len(tokens)).cumsum(0),
-            attributes=self.attributes[place],
-            values=None if self.values is None else self.values[place],
-            dense=None if self.dense is None else self.dense[tokens],
-        )
+        ends = torch.bincount(owner, minlength=len(tokens)).cumsum(0)
+        return self._part(place, tokens, lengths=torch.tensor([len(tokens)]), ends=ends)
 
     def split(self, sizes: Sequence[int]) -> Iterator[CompiledFeatures]:
         """Runs of so many sequences each."""
@@ -299,27 +293,25 @@ class CompiledFeatures:
         for lengths in self.lengths.split(list(sizes)):
             stop = begin + int(lengths.sum())
             high = int(self.ends[stop - 1]) if stop else 0
-            yield replace(
-                self,
-                lengths=lengths,
-                ends=self.ends[begin:stop] - low,
-                attributes=self.attributes[low:high],
-                values=None if self.values is None else self.values[low:high],
-                dense=None if self.dense is None else self.dense[begin:stop],
-            )
+            ends = self.ends[begin:stop] - low
+            yield self._part(slice(low, high), slice(begin, stop), lengths=lengths, ends=ends)
             begin, low = stop, high
 
     def renumbered(self, number: Int64[Tensor, " a"], names: Numbering) -> CompiledFeatures:
         """The same tokens with attribute i called number[i]; `UNKNOWN` ones are dropped."""
         renamed = number.int()[self.attributes]
         kept = renamed != UNKNOWN
-        return replace(
-            self,
-            names=names,
-            ends=torch.bincount(self.owner[kept], minlength=self.tokens).cumsum(0),
-            attributes=renamed[kept],
-            values=None if self.values is None else self.values[kept],
-        )
+        ends = torch.bincount(self.owner[kept], minlength=self.tokens).cumsum(0)
+        return replace(self, attributes=renamed)._part(kept, slice(None), names=names, ends=ends)
+
+    def _part(
+        self, place: Tensor | slice, tokens: Tensor | slice, **changed: Any
+    ) -> CompiledFeatures:
+        """The same with the attributes at these places, and the dense columns of these tokens."""
+        values = None if self.values is None else self.values[place]
+        dense = None if self.dense is None else self.dense[tokens]
+        own = {"attributes": self.attributes[place], "values": values, "dense": dense}
+        return replace(self, **own, **changed)
 
 
 def attributes_of(
@@ -381,9 +373,8 @@ def _dense(items: Items, wanted: Sequence[str] | None) -> tuple[tuple[str, ...],
     for name, size in sizes.items():
         at = [place for place, column in enumerate(columns) if column.rpartition("[")[0] == name]
         if at and len(at) != size:
-            raise DataError(
-                f"dense block {name!r} has {size} columns; in training it had {len(at)}."
-            )
+            known = f"in training it had {len(at)}"
+            raise DataError(f"dense block {name!r} has {size} columns; {known}.")
         tokens, values = zip(*items.blocks[name], strict=True)
         table[np.ix_(tokens, at)] = np.stack(values)[:, : len(at)]
     return columns, torch.from_numpy(table)
@@ -443,9 +434,8 @@ def compile_labels(
     for number, (labels, length) in enumerate(zip(given, lengths.tolist(), strict=True)):
         first = len(states)
         if isinstance(labels, str) or not isinstance(labels, Iterable):
-            raise DataError(
-                f"the labels of sequence {number} are {labels!r}: y is a list of lists of labels."
-            )
+            problem = f"the labels of sequence {number} are {labels!r}"
+            raise DataError(f"{problem}: y is a list of lists of labels.")
         for token, label in enumerate(labels):
             if type(label) is str and label in names:
                 states.append(names[label])

@@ -21,16 +21,8 @@ from scipy.sparse import csr_array
 
 from mrflearn.errors import DataError
 from mrflearn.execution.executor import Executor
-from mrflearn.io.corpus import (
-    LINE_END_ID,
-    Text,
-    Vocabulary,
-    count_corpus,
-    count_words,
-    encode_corpus,
-    hold,
-    read_blocks,
-)
+from mrflearn.io import corpus
+from mrflearn.io.corpus import LINE_END_ID, Text, Vocabulary
 from mrflearn.io.files import PathLike
 
 # All that the lifted language model reads of a corpus: word counts and pair counts at offsets.
@@ -187,14 +179,12 @@ class Moments:
     ) -> Moments:
         """The sum with more counts of words and of coded pairs and triples."""
         own = [(pair.codes(self.states), pair.count) for pair in self.pairs]
-        sums = (
-            PairCounts.from_codes(*_sum(two), self.states) for two in zip(own, pairs, strict=True)
-        )
+        both = zip(own, pairs, strict=True)
+        sums = tuple(PairCounts.from_codes(*_sum(two), self.states) for two in both)
         held, joined = self.triples, None
         if held is not None and triples is not None:
             joined = TripleCounts(*_sum([(held.codes, held.count), triples]))
-        unary = self.unary + unary
-        return replace(self, unary=unary, pairs=tuple(sums), triples=joined, **changed)
+        return replace(self, unary=self.unary + unary, pairs=sums, triples=joined, **changed)
 
 
 def sum_by_key(keys: Counts, values: Counts) -> tuple[Counts, Counts]:
@@ -220,7 +210,7 @@ def _sum(parts: Sequence[Part]) -> tuple[Counts, Counts]:
 def count_text(*paths: PathLike, vocabulary: Vocabulary, context: int = 2) -> Moments:
     """Moments of text files, one sentence a line, at the offsets 1 to `context`; `-` is stdin."""
     counter = MomentsCounter(vocabulary, context)
-    for block in read_blocks(*paths):
+    for block in corpus.read_blocks(*paths):
         counter.add(vocabulary.encode_block(block))
     return counter.moments()
 
@@ -334,10 +324,11 @@ def moments_of(
         _check_usable(text, context, vocabulary)
         return text
     if vocabulary is None:
-        text = hold(text)
-        vocabulary = Vocabulary.from_counts(count_corpus(text), size=size, min_count=min_count)
+        text = corpus.hold(text)
+        counts = corpus.count_corpus(text)
+        vocabulary = Vocabulary.from_counts(counts, size=size, min_count=min_count)
     counter = MomentsCounter(vocabulary, context)
-    counter.add(encode_corpus(hold(text), vocabulary) if ids is None else ids)
+    counter.add(corpus.encode_corpus(corpus.hold(text), vocabulary) if ids is None else ids)
     moments = counter.moments()
     if not moments.words:
         name = f"{text}: " if isinstance(text, (str, os.PathLike)) else ""
@@ -374,7 +365,7 @@ def count_text_shards(
     if any(str(path) == "-" for path in paths):
         raise DataError("standard input flows by once only; give the text as files.")
     if like is None:
-        counts = executor.total(count_words, paths)
+        counts = executor.total(corpus.count_words, paths)
         vocabulary = Vocabulary.from_counts(counts, size=size, min_count=min_count)
     elif like.vocabulary is not None:
         vocabulary, context = like.vocabulary, like.context

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import repeat
+from string import ascii_lowercase, ascii_uppercase, digits
 from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -46,7 +47,7 @@ class LabelledSequence(NamedTuple):
         return None if self.layers is None else self.layers[0]
 
 
-Function: TypeAlias = Callable[[Any], Any]  # from a sentence to its items
+Function: TypeAlias = Callable[[Any], Sequence[Any]]  # from a sentence to its items
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,7 @@ class Recipe:
         if self.format in MADE:
             return sentence
         if self._function is not None:
-            items: Sequence[Any] = self._function(sentence)
-            return items
+            return self._function(sentence)
         if not sentence:
             return []
         columns = _columns(sentence)
@@ -318,7 +318,7 @@ def _first_columns(path: PathLike, kind: str) -> tuple[str, ...]:
 # A small feature set for words: what most taggers and chunkers begin with.
 
 
-_SHAPE = ((re.compile(r"[A-Z]"), "A"), (re.compile(r"[a-z]"), "a"), (re.compile(r"[0-9]"), "0"))
+_SHAPE = str.maketrans(ascii_uppercase + ascii_lowercase + digits, "A" * 26 + "a" * 26 + "0" * 10)
 _RUN = re.compile(r"(.)\1+")
 LONGEST_AFFIX = 4
 WINDOW = (-2, -1, 0, 1, 2)
@@ -366,9 +366,7 @@ def _spelling(word: str) -> list[str]:
 
 def word_shape(word: str) -> str:
     """Capitals as A, small letters as a, digits as 0, runs of more than one cut to two."""
-    for pattern, sign in _SHAPE:
-        word = pattern.sub(sign, word)
-    return _RUN.sub(r"\1\1", word)
+    return _RUN.sub(r"\1\1", word.translate(_SHAPE))
 
 
 def _add_window(name: str, column: Sequence[str], result: list[list[str]]) -> None:

@@ -59,11 +59,9 @@ def number_sentences(
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     pairs = zip(sentences, tags, strict=True)
     tagged = chain.from_iterable([None] * len(own) if some is None else some for own, some in pairs)
-    return TaggedSentences(
-        np.fromiter(map(words.__getitem__, chain.from_iterable(sentences)), np.int64),
-        np.fromiter((UNKNOWN if tag is None else labels[tag] for tag in tagged), np.int64),
-        lengths,
-    )
+    word = np.fromiter(map(words.__getitem__, chain.from_iterable(sentences)), np.int64)
+    tag = np.fromiter((UNKNOWN if tag is None else labels[tag] for tag in tagged), np.int64)
+    return TaggedSentences(word, tag, lengths)
 
 
 def check_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> None:

@@ -17,16 +17,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.io import trees as forms
 from mrflearn.io.corpus import Vocabulary
-from mrflearn.io.trees import (
-    Tree,
-    binarise,
-    collapse_unaries,
-    expand_unaries,
-    remove_traces,
-    strip_functions,
-    unbinarise,
-)
+from mrflearn.io.trees import Tree
 from mrflearn.kernels.rules import RuleShape
 
 Side = Literal["left", "right"]
@@ -40,16 +33,16 @@ def normal_form(
     The options are those of `binarise`: which side nodes are split from, and how many sisters and
     ancestors the labels remember.
     """
-    plain = remove_traces(tree)
+    plain = forms.remove_traces(tree)
     if plain is None:
         return None
-    collapsed = collapse_unaries(strip_functions(plain))
-    return binarise(collapsed, side=side, horizontal=horizontal, vertical=vertical)
+    collapsed = forms.collapse_unaries(forms.strip_functions(plain))
+    return forms.binarise(collapsed, side=side, horizontal=horizontal, vertical=vertical)
 
 
 def usual_form(tree: Tree) -> Tree:
     """The tree as a treebank has it, without the nodes and labels of the normal form."""
-    return expand_unaries(unbinarise(tree))
+    return forms.expand_unaries(forms.unbinarise(tree))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +61,8 @@ class TreebankCounts:
     @classmethod
     def of(cls, trees: Iterable[Tree], **options: Any) -> TreebankCounts:
         """The counts of trees as a treebank has them; the options are those of `normal_form`."""
-        forms = (normal_form(tree, **options) for tree in trees)
-        kept = [form for form in forms if form is not None]
+        normal = (normal_form(tree, **options) for tree in trees)
+        kept = [tree for tree in normal if tree is not None]
         nodes = [node for tree in kept for node in tree.nodes()]
         phrases = tuple(sorted({node.label for node in nodes if node.word is None}))
         preterminals = tuple(sorted({node.label for node in nodes if node.word is not None}))
