@@ -308,10 +308,10 @@ class CompiledFeatures:
         self, place: Tensor | slice, tokens: Tensor | slice, **changed: Any
     ) -> CompiledFeatures:
         """The same with the attributes at these places, and the dense columns of these tokens."""
+        attributes = self.attributes[place]
         values = None if self.values is None else self.values[place]
         dense = None if self.dense is None else self.dense[tokens]
-        own = {"attributes": self.attributes[place], "values": values, "dense": dense}
-        return replace(self, **own, **changed)
+        return replace(self, attributes=attributes, values=values, dense=dense, **changed)
 
 
 def attributes_of(
