@@ -186,8 +186,8 @@ def check_states(
     value, place = int(states[row, column]), f"sample row {row}, column {column}"
     if value == -1:
         raise DataError(
-            f"{place}: a value is missing (NaN, NA or -1), which only training by the estimators "
-            "'lap' and 'pl' can take; leave such rows out here."
+            f"{place}: a value is missing (NaN, NA or -1). Missing values are for training by the "
+            "estimators 'lap' and 'pl' alone; leave such rows out here."
         )
     hint = "Give more `states`; or, where the table counts from 1, none, to take its own codes."
     if value < 0:
