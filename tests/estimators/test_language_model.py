@@ -21,8 +21,8 @@ from mrflearn.estimators import language_model, lifted_training
 from mrflearn.estimators.base import load
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.execution import resources
-from mrflearn.features import moments as counting
 from mrflearn.inference.transfer import ring_log_partition
+from mrflearn.io import corpus
 from mrflearn.io.corpus import encode_corpus
 from mrflearn.io.vectors import read_vectors
 from support.edited import edit
@@ -109,7 +109,7 @@ def test_a_text_is_encoded_once(fitted, method, monkeypatch):
         calls.append(given)
         return encode_corpus(*given)
 
-    for module in (language_model, counting):
+    for module in (language_model, corpus):
         monkeypatch.setattr(module, "encode_corpus", counted)
     fitted.log_likelihood(iter(sentences(10)), method)
     fitted.score_samples(iter(sentences(10)))
