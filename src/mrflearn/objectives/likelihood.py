@@ -188,4 +188,6 @@ def runs_of(
     entries = entries[order]
     most = max(1, min(most, -(-int(entries.sum()) // max(1, cores))))
     number = (entries.cumsum(0) - entries).div(most, rounding_mode="floor")
-    return order.split(number.unique_consecutive(return_counts=True)[1].tolist())
+    sizes = number.unique_consecutive(return_counts=True)[1].tolist()
+    runs: tuple[Tensor, ...] = order.split(sizes)
+    return runs
