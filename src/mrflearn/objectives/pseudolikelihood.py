@@ -210,9 +210,9 @@ class _Loss(torch.autograd.Function):
         ctx: Any, fields: Tensor, couplings: Tensor, pairs: Tensor, batch: CodedSamples
     ) -> Tensor:
         whole = spread(couplings, pairs, len(fields))
-        found = potts_pseudolikelihood(fields, whole, batch.rows, batch.weights)
-        ctx.save_for_backward(found.fields, gather_pairs(found.couplings, pairs))
-        return found.losses.sum()
+        losses, by_fields, by_couplings = potts_pseudolikelihood(fields, whole, *batch)
+        ctx.save_for_backward(by_fields, gather_pairs(by_couplings, pairs))
+        return losses.sum()
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None, None]:
