@@ -31,6 +31,10 @@ class Layout:
         return cls(tuple(parameters), tuple(value.shape for value in parameters.values()))
 
     @property
+    def size(self) -> int:
+        return sum(self.sizes)
+
+    @property
     def sizes(self) -> list[int]:
         """How many numbers each parameter has, in the order of `names`."""
         return [shape.numel() for shape in self.shapes]
