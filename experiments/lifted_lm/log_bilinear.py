@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Self, final
 
 import numpy as np
@@ -142,12 +142,8 @@ class HalvingSGD(ByEpochs):
     """
 
     validate: Callable[[Any], float]
-    rate: float = 0.1
     least: float = 1e-4
-    epochs: int = 100
-    period: int = 10
-    delta: float | None = None
-    max_seconds: float | None = None
+    epochs: int = field(default=100, kw_only=True)
 
     def blank(self, start: Float[Tensor, " p"]) -> EpochState:
         state = super().blank(start)

@@ -20,7 +20,6 @@ from mrflearn import (
     PottsField,
     SkipChainCRF,
 )
-from mrflearn.training import checkpoint as checkpoints
 from mrflearn.training.checkpoint import Checkpoint
 from support.toy_language import toy_sentences
 
@@ -135,20 +134,18 @@ def tensors_of(model: Any) -> dict[str, torch.Tensor]:
 @pytest.fixture
 def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Ends a training right after so many checkpoints were written."""
-    real = checkpoints.write_checkpoint
+    real = Checkpoint.write
 
     def after(count: int) -> None:
         left = [count]
 
-        def write(*arguments: Any) -> None:
-            real(*arguments)
+        def write(self: Checkpoint, *arguments: Any) -> None:
+            real(self, *arguments)
             left[0] -= 1
-            if left[0] == 0:
+            if not left[0]:
                 raise KilledError
 
-        for module in ("loop", "lap", "em"):
-            name = f"mrflearn.training.{module}.write_checkpoint"
-            monkeypatch.setattr(name, write, raising=False)
+        monkeypatch.setattr(Checkpoint, "write", write)
 
     return after
 
@@ -195,10 +192,11 @@ def test_blocks_that_were_solved_are_not_solved_again(
     whole = tensors_of(model.fit(rows))
     blocks = len(solved)
     saved = Checkpoint(tmp_path / "c", every_iterations=1, every_seconds=None)
+    write = Checkpoint.write
     killing(2)
     with pytest.raises(KilledError):
         model.fit(rows, checkpoint=saved)
-    monkeypatch.setattr(lap, "write_checkpoint", checkpoints.write_checkpoint)
+    monkeypatch.setattr(Checkpoint, "write", write)
     solved.clear()
     resumed = tensors_of(model.fit(rows, checkpoint=saved, resume=True))
     assert len(solved) == blocks - 2

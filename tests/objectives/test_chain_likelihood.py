@@ -67,7 +67,7 @@ def case(
     model = LogLinearField.zeros(templates, torch.float64)
     generator = torch.Generator().manual_seed(seed)
     weight = torch.rand(len(X), generator=generator).double() + 0.5 if weights else None
-    size = Layout.of(model.parameters()).size
+    size = sum(Layout.of(model.parameters()).sizes)
     vector = torch.randn(size, generator=generator, dtype=torch.float64)
     data = ChainBatch.of(templates, features, compiled, weight)
     return Case(X, y, data, model, list(compiled.names), vector)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.problem import Cholesky, Diagonal, Penalty, Problem
+from mrflearn.objectives.problem import Cholesky, Diagonal, Meter, Penalty, Problem
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.owlqn import OWLQN
 from support.functions import Function, minimise
@@ -34,7 +34,7 @@ def test_there_and_back(scaling):
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_gradients_of_objective_and_penalty_are_those_by_the_scaled_coordinates(scaling):
     start = torch.zeros(4, dtype=torch.float64)
-    problem = Problem.of(Function(bowl, start), Penalty(l2=0.3), scaling, start, 0)
+    problem = Problem(Function(bowl, start), Penalty(l2=0.3), scaling, start, 0, Meter())
     vector = torch.linspace(-1, 1, 4, dtype=torch.float64)
     natural = scaling.natural(vector)
     found = problem.total(vector)

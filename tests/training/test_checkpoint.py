@@ -214,7 +214,7 @@ def test_foreign_files(tmp_path):
         train(LBFGS(), checkpoint=tmp_path / "no" / "such" / "folder")
     with pytest.raises(StorageError, match="not gzipped"):
         train(LBFGS(), checkpoint=tmp_path / "c.gz")
-    with pytest.raises(StorageError, match="is a folder"):
+    with pytest.raises(StorageError, match="is one file"):
         train(LBFGS(), checkpoint=tmp_path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -16,18 +15,18 @@ from mrflearn.features.observations import CliqueCounts, Samples
 from mrflearn.graph.builders import chain, chimera, complete, cube, grid
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.gauges import random_ising, reference_gauge, zero_sum_gauge
-from mrflearn.graph.neighbourhood import Auxiliary, blankets, neighbourhoods
+from mrflearn.graph.neighbourhood import Auxiliary, Neighbourhoods, blankets, neighbourhoods
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
 from mrflearn.training import lap as room
 from mrflearn.training.lap import (
-    LocalPlan,
     SolveBlock,
     fit_locally,
     pieces,
+    problem_blocks,
 )
-from mrflearn.training.newton import LocalNewton
+from mrflearn.training.newton import LocalNewton, LocalSolution
 from support.brute_force import all_assignments, all_probabilities
 from support.fields import random_field
 
@@ -55,9 +54,9 @@ def everything(field: Potentials) -> Samples:
 def learned(
     graph: FactorGraph, columns: Samples, auxiliary: Auxiliary = "exact", **options: float
 ) -> Potentials:
-    plan = LocalPlan.of(neighbourhoods(graph, auxiliary), own=True, missing=columns.missing)
+    plan = problem_blocks(neighbourhoods(graph, auxiliary), own=True, missing=columns.missing)
     newton = LocalNewton(**options)  # type: ignore[arg-type]
-    task = SolveBlock(plan.shapes, newton, columns, columns.missing)
+    task = SolveBlock(newton, columns, columns.missing)
     return fit_locally(graph, plan, task).model.potentials()
 
 
@@ -155,23 +154,22 @@ def test_blocks_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     whole = learned(field.graph, columns)
     monkeypatch.setattr(room, "BLOCK", 1)
     in_ones = learned(field.graph, columns)
-    plan = LocalPlan.of(neighbourhoods(field.graph), own=True)
     assert columns.weights is not None
     parts = [Samples(columns.states[k::3], columns.weights[k::3]) for k in range(3)]
-    blocks = []
-    for block in plan.blocks:
-        counts = [part.count(block.scope, plan.shapes[block.shape].sizes) for part in parts]
-        blocks.append(replace(block, counts=torch.stack(counts).sum(dim=0)))
-    task = SolveBlock(plan.shapes, LocalNewton())
-    counted = replace(plan, blocks=tuple(blocks))
-    streamed = fit_locally(field.graph, counted, task).model.potentials()
+    blocks, task = problem_blocks(neighbourhoods(field.graph), own=True), SolveBlock(LocalNewton())
+
+    def solve(block: Neighbourhoods) -> LocalSolution:
+        counts = [part.count(block.scope, block.shape.sizes) for part in parts]
+        return task(block, torch.stack(counts).sum(dim=0))
+
+    streamed = fit_locally(field.graph, blocks, solve).model.potentials()
     for other in (in_ones, streamed):
         for a, b in zip(whole.tables, other.tables, strict=True):
             assert_close(a.dense(), b.dense(), rtol=1e-9, atol=1e-9)
 
 
 def test_a_block_travels_without_the_whole_it_was_cut_from() -> None:
-    blocks = LocalPlan.of(neighbourhoods(grid(60, 60), "dense")).blocks
+    blocks = problem_blocks(neighbourhoods(grid(60, 60), "dense"))
     assert len(blocks) > 10
     for block in blocks:  # bytes: for every clique its variables and factors
         assert len(pickle.dumps(block)) < 6_000 + 400 * len(block.scope)
@@ -193,9 +191,8 @@ def test_missing_values_cost_little_and_bias_nothing() -> None:
 def test_consensus_recovers_the_field_too() -> None:
     for name in ("grid", "potts", "triples"):
         field = FIELDS[name]
-        plan = LocalPlan.of(blankets(field.graph))
-        task = SolveBlock(plan.shapes, LocalNewton(), everything(field), weigh=True)
-        found = fit_locally(field.graph, plan, task)
+        task = SolveBlock(LocalNewton(), everything(field), weigh=True)
+        found = fit_locally(field.graph, problem_blocks(blankets(field.graph)), task)
         assert distance(found.model.potentials(), field) < 1e-6
 
 
@@ -238,8 +235,8 @@ def test_no_more_iterations_are_made_than_allowed(l1: float, missing: bool) -> N
     rows[::7, 0] = -1 if missing else 1
     columns = Samples.of(rows)
     newton = LocalNewton(l2=0.01, l1=l1, max_iterations=2)
-    plan = LocalPlan.of(neighbourhoods(FIELDS["grid"].graph), own=True, missing=missing)
-    task = SolveBlock(plan.shapes, newton, columns, missing)
+    plan = problem_blocks(neighbourhoods(FIELDS["grid"].graph), own=True, missing=missing)
+    task = SolveBlock(newton, columns, missing)
     outcome = fit_locally(FIELDS["grid"].graph, plan, task)
     assert outcome.iterations == 2
     assert outcome.ending == "limit"
@@ -251,10 +248,10 @@ def test_an_estimate_without_any_information_has_no_weight() -> None:
     rows = torch.randint(2, (200, 3), generator=generator)
     rows[:, 1] = 1  # a neighbour that never changes: coupling and field cannot be told apart
     varied = torch.arange(200).unsqueeze(1) % 2 == 0
-    plan = LocalPlan.of(blankets(graph))
-    block = next(block for block in plan.blocks if 1 not in block.scope[:, 0])
+    plan = problem_blocks(blankets(graph))
+    block = next(block for block in plan if 1 not in block.scope[:, 0])
     found, known = (
-        SolveBlock(plan.shapes, LocalNewton(), Samples.of(own), weigh=True)(block).precision
+        SolveBlock(LocalNewton(), Samples.of(own), weigh=True)(block).precision
         for own in (rows, torch.where(torch.tensor([0, 1, 0]) * varied > 0, 0, rows))
     )
     assert found is not None
@@ -267,14 +264,16 @@ def test_an_estimate_without_any_information_has_no_weight() -> None:
 def test_problems_that_fail_are_counted_in_the_outcome() -> None:
     graph = chain(3)
     rows = torch.randint(2, (200, 3), generator=torch.Generator().manual_seed(0))
-    plan, samples = LocalPlan.of(blankets(graph)), Samples.of(rows)
-    blocks = []
-    for block in plan.blocks:
-        counts = samples.count(block.scope, plan.shapes[block.shape].sizes)
-        blocks.append(replace(block, counts=counts))
-    counts[0, 0] = torch.nan  # of one problem: neither its value nor its Hessian is a number
-    task = SolveBlock(plan.shapes, LocalNewton(l2=0.1), weigh=True)
-    outcome = fit_locally(graph, replace(plan, blocks=tuple(blocks)), task)
+    samples, task = Samples.of(rows), SolveBlock(LocalNewton(l2=0.1), weigh=True)
+    blocks = problem_blocks(blankets(graph))
+
+    def solve(block: Neighbourhoods) -> LocalSolution:
+        counts = samples.count(block.scope, block.shape.sizes)
+        if block is blocks[-1]:  # of one problem: neither its value nor its Hessian is a number
+            counts[0, 0] = torch.nan
+        return task(block, counts)
+
+    outcome = fit_locally(graph, blocks, solve)
     assert outcome.failed
     assert "1 of 3 local problems" in outcome.reason
     assert all(bool(values.isfinite().all()) for values in outcome.model.values)

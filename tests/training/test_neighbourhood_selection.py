@@ -10,66 +10,68 @@ from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
 from mrflearn.graph.gauges import random_ising
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.training.neighbourhood_selection import (
-    Lasso,
-    Regressions,
-    pair_norms,
-    select_edges,
-)
+from mrflearn.training.neighbourhood_selection import Lasso, select_edges
 
 
-def some_problem(states: int = 3) -> tuple[Lasso, Regressions]:
+def some_problem(states: int = 3) -> tuple[Lasso, torch.Tensor]:
     generator = torch.Generator().manual_seed(states)
     rows = torch.randint(states, (40, 4), generator=generator)
     rows[:, 2] = rows[:, 0]
     weights = torch.rand(40, generator=generator).double() + 0.5
     problem = Lasso.of(Samples(rows, weights), states)
-    start = problem.without_couplings()
-    couplings = torch.randn(start.couplings.shape, generator=generator).double()
-    for k in range(4):
-        couplings[k, :, k] = 0
-    return problem, Regressions(start.fields + 0.1, couplings)
+    point = problem.without_couplings()
+    point[0] += 0.1
+    point[1:] = with_others(torch.randn(point[1:].shape, generator=generator).double(), states)
+    return problem, point
+
+
+def with_others(couplings: torch.Tensor, states: int) -> torch.Tensor:
+    """The couplings without those of a variable with itself."""
+    own = torch.arange(len(couplings)) // states
+    return couplings.masked_fill(own[:, None] == own, 0.0)
 
 
 def test_gradients_by_finite_differences() -> None:
     problem, point = some_problem()
-    slope = problem.losses(point)[1]
-    for name in ("fields", "couplings"):
-        direction = torch.randn(getattr(point, name).shape, dtype=torch.float64)
-        if name == "couplings":
-            for k in range(4):
-                direction[k, :, k] = 0
+    gradient = problem.losses(point)[1]
+    for couplings in (False, True):
+        direction = torch.zeros_like(point)
+        if couplings:
+            direction[1:] = with_others(torch.randn_like(point[1:]), 3)
+        else:
+            direction[0] = torch.randn_like(point[0])
         moved = [
-            float(problem.losses(point._replace(**{name: getattr(point, name) + e}))[0].sum())
-            for e in (1e-5 * direction, -1e-5 * direction)
+            float(problem.losses(point + e)[0].sum()) for e in (1e-5 * direction, -1e-5 * direction)
         ]
-        expected = float((getattr(slope, name) * direction).sum())
+        expected = float((gradient * direction).sum())
         assert (moved[0] - moved[1]) / 2e-5 == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("states", [2, 3])
 def test_the_solution_satisfies_the_optimality_conditions(states: int) -> None:
     problem, _ = some_problem(states)
-    price = 0.05
-    found = problem.solve(problem.without_couplings(), price, 20_000, 1e-12)
-    slope = problem.losses(found)[1]
-    norms, steepness = (pair_norms(part) for part in (found.couplings, slope.couplings))
-    assert float(slope.fields.abs().max()) < 1e-8
+    strength = 0.05
+    found = problem.solve(problem.without_couplings(), strength, 20_000, 1e-12)
+    gradient = problem.losses(found)[1]
+    norms, steepness = (problem.pair_norms(part) for part in (found, gradient))
+    assert float(gradient[0].abs().max()) < 1e-8
     active = norms > 0
     assert bool(active[0, 2])
     assert bool(active[2, 0])
-    assert float(steepness[~active].max()) <= price * (1 + 1e-9)
-    # Where a table is kept, its slope is the price, in the direction of the table.
-    pulled = slope.couplings + price * found.couplings / norms.clamp_min(1e-300)[:, None, :, None]
-    assert float(pulled.square().sum(dim=(1, 3))[active].max()) < 1e-14
+    assert float(steepness[~active].max()) <= strength * (1 + 1e-9)
+    # Where a table is kept, its gradient has the strength as norm, in the direction of the table.
+    wide = norms.clamp_min(1e-300).repeat_interleave(states, 0).repeat_interleave(states, 1)
+    pulled = gradient.clone()
+    pulled[1:] += strength * found[1:] / wide
+    assert float(problem.pair_norms(pulled)[active].max()) < 1e-7
 
 
-def test_the_highest_price_keeps_nothing_and_a_lower_one_something() -> None:
+def test_the_largest_strength_keeps_nothing_and_a_smaller_one_something() -> None:
     problem, _ = some_problem()
     start = problem.without_couplings()
-    most = float(pair_norms(problem.losses(start)[1].couplings).max())
-    assert not problem.solve(start, 1.0001 * most, 500, 1e-9).couplings.any()
-    assert problem.solve(start, 0.99 * most, 500, 1e-9).couplings.any()
+    most = float(problem.pair_norms(problem.losses(start)[1]).max())
+    assert not problem.solve(start, 1.0001 * most, 500, 1e-9)[1:].any()
+    assert problem.solve(start, 0.99 * most, 500, 1e-9)[1:].any()
 
 
 def test_edges_of_a_grid_are_found() -> None:

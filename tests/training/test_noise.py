@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mrflearn.objectives.problem import Penalty, Problem, measure_noise, noise_of_line
+from mrflearn.objectives.problem import Meter, Penalty, Problem, measure_noise, noise_of_line
 from mrflearn.training.lbfgs import LBFGS
 from support.functions import Function, minimise
 
@@ -81,6 +81,6 @@ def test_what_no_reader_can_see_is_no_failure(gradient: float, ending: str) -> N
     start = torch.ones(4, dtype=torch.float64)
     bowl = Function(lambda x: (3 + 0.5 * x.square().sum(), x), start)
     state = LBFGS().blank(start)
-    LBFGS().begin(Problem.of(bowl, Penalty(), None, start, 0), state)
+    LBFGS().begin(Problem(bowl, Penalty(), None, start, 0, Meter()), state)
     state.memory.scale, state.gradient_norm = 1.0, gradient
     assert state.no_way_down().ending == ending

@@ -221,13 +221,13 @@ class LogLinearLabeller(Estimator):
         limit = LIMITS[self.algorithm] if self.max_iterations is None else self.max_iterations
         if self.algorithm == "ap":
             return SGD(rate=1.0, epochs=limit, average_from=1, period=self.period)
-        enough = self.epsilon * examples
+        online: dict[str, Any] = {"epochs": limit, "target": self.epsilon * examples}
         if self.algorithm == "pa":
             average = 1 if self.averaging else None
-            return PassiveAggressive(self.pa_type, self.c, limit, average, enough)
+            return PassiveAggressive(self.pa_type, rate=self.c, average_from=average, **online)
         if self.algorithm == "arow":
             # The losses of a batch are summed, and so is what each of them trades off.
-            return AROW(self.variance, self.gamma * self.batch_size, limit, enough)
+            return AROW(self.gamma * self.batch_size, rate=self.variance, **online)
         if self.algorithm == "l2sgd":
             rate = self._calibrated_rate(objective)
             # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.

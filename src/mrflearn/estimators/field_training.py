@@ -21,6 +21,7 @@ from mrflearn.features.observations import CliqueCounts, CountShard, Samples, cl
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import (
     Auxiliary,
+    Neighbourhoods,
     blankets,
     degree_limit_error,
     lone_cliques,
@@ -113,13 +114,12 @@ class FieldTraining:
         if self.estimator == "pl":
             return self._pseudolikelihood(graph, samples)
         if self.estimator == "lap":
-            plan = self.lap_plan(graph, samples.missing)
-            task = lap.SolveBlock(plan.shapes, self.newton, samples, samples.missing)
-            return lap.fit_locally(graph, plan, task, self.mapper, self.checkpoint, self.resume)
+            blocks = self.lap_blocks(graph, samples.missing)
+            task = lap.SolveBlock(self.newton, samples, samples.missing)
+            return lap.fit_locally(graph, blocks, task, self.mapper, self.checkpoint, self.resume)
         if self.estimator == "consensus":
-            plan = lap.LocalPlan.of(blankets(graph))
-            task = lap.SolveBlock(plan.shapes, self.newton, samples, weigh=True)
-            return lap.fit_locally(graph, plan, task, self.mapper)
+            task = lap.SolveBlock(self.newton, samples, weigh=True)
+            return lap.fit_locally(graph, lap.problem_blocks(blankets(graph)), task, self.mapper)
         cliques = lone_cliques(graph)
         scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
         return self.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
@@ -212,16 +212,16 @@ class FieldTraining:
         executor: Executor,
     ) -> Fitted:
         """Counts of a block are added up and solved where they are: only parameters come home."""
-        plan = self.lap_plan(graph, count.missing)
-        task = lap.SolveBlock(plan.shapes, self.newton, missing=count.missing)
+        task = lap.SolveBlock(self.newton, missing=count.missing)
 
-        def solved(_: object, items: Iterable[lap.ProblemBlock]) -> Iterable[LocalSolution]:
+        def solved(_: object, items: Iterable[Neighbourhoods]) -> Iterable[LocalSolution]:
             blocks = list(items)
-            scopes = [(block.scope, plan.shapes[block.shape].sizes) for block in blocks]
+            scopes = [(block.scope, block.shape.sizes) for block in blocks]
             finish = partial(_solve_counted, task, blocks)
             return executor.map_totals(replace(count, scopes=scopes), paths, finish)
 
-        return lap.fit_locally(graph, plan, task, solved, self.checkpoint, self.resume)
+        blocks = self.lap_blocks(graph, count.missing)
+        return lap.fit_locally(graph, blocks, task, solved, self.checkpoint, self.resume)
 
     def check_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:
         """Raises `OutOfMemoryError` where training so many parameters, and `more`, has no room."""
@@ -242,10 +242,10 @@ class FieldTraining:
         own = self.settings
         return LocalNewton(own.l2, own.l1, own.tolerance, own.max_iterations)
 
-    def lap_plan(self, graph: FactorGraph, missing: bool) -> lap.LocalPlan:
+    def lap_blocks(self, graph: FactorGraph, missing: bool) -> list[Neighbourhoods]:
         """The local problems of every clique, each of which learns its own parameters."""
-        near = neighbourhoods(graph, self.settings.auxiliary)
-        return lap.LocalPlan.of(near, own=True, missing=missing)
+        problems = neighbourhoods(graph, self.settings.auxiliary)
+        return lap.problem_blocks(problems, own=True, missing=missing)
 
     def _scales(self, graph: FactorGraph) -> bool:
         """Whether the search is in coordinates in which the curvature is about one."""
@@ -281,11 +281,11 @@ class FieldTraining:
 
 
 def _solve_counted(
-    task: lap.SolveBlock, blocks: Sequence[lap.ProblemBlock], summed: tuple[int, Tensor]
+    task: lap.SolveBlock, blocks: Sequence[Neighbourhoods], summed: tuple[int, Tensor]
 ) -> LocalSolution:
     """The solution of the block of a given number, from what all files together have seen."""
     number, counts = summed
-    return task(replace(blocks[number], counts=counts))
+    return task(blocks[number], counts)
 
 
 def _terms_beyond(
@@ -321,16 +321,16 @@ def count_blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelih
     cells = sum(len(own) * prod(size + gap for size in own.shape.sizes) for own in problems)
     if cells > samples.states.numel():
         return None
-    plan, layout = lap.LocalPlan.of(problems), ParameterLayout.of(graph)
-    tables, counted = [LocalTables(shape, graph.device) for shape in plan.shapes], []
-    for block in plan.blocks:
-        sizes = plan.shapes[block.shape].sizes
+    tables = {own.shape: LocalTables(own.shape, graph.device) for own in problems}
+    layout, counted = ParameterLayout.of(graph), []
+    for block in lap.problem_blocks(problems):
+        sizes = block.shape.sizes
         counts = samples.count(block.scope, sizes)
         if gap:  # only where all were seen
             table = counts.view(*(size + 1 for size in sizes), -1)
             counts = table[tuple(slice(size) for size in sizes)].reshape(-1, counts.shape[1])
         likelihood = AuxiliaryLikelihood.of(tables[block.shape], counts)
-        counted.append(Blankets(likelihood, plan.places(layout, block)))
+        counted.append(Blankets(likelihood, layout.terms(block.shape, block.factors)))
     return BlanketPseudolikelihood(TabularModel.zeros(graph), counted, samples.total)
 
 

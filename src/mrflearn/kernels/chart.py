@@ -143,7 +143,7 @@ class Chart:
         In memory spans are by width, symbol, first word and sentence where rules want it so.
         """
         (b, n, _), zero = words.shape, rules.semiring.zero
-        if rules.symbols_first:
+        if rules.weight.ndim == 1:  # sparse rules
             words = words.permute(2, 1, 0).contiguous().permute(2, 1, 0)
             value = words.new_full((n + 1, phrases, n + 1, b), zero).permute(3, 2, 0, 1)
         else:
@@ -289,10 +289,6 @@ class GrammarWeights:
         """The rules in the form that suits the grammar."""
         return applied_rules(self.shape, self.rules, dense=self.shape.dense)
 
-    def chart(self, words: Float[Tensor, "b n p"]) -> Chart:
-        """The inside of all spans."""
-        return Chart.of(words, self.applied, self.shape.phrases)
-
     def unscaled(
         self, value: Tensor, word_shift: Float[Tensor, "b n"], lengths: Int[Tensor, " b"]
     ) -> Float[Tensor, " b"]:
@@ -363,7 +359,7 @@ def _roots(
     phrases = grammar.shape.phrases
     if words.shape[1] == 1:
         return None, slice(phrases, None), words[:, 0], 0.0
-    chart = grammar.chart(words)
+    chart = Chart.of(words, grammar.applied, phrases)
     return chart, slice(0, phrases), *chart.top(lengths)
 
 
@@ -381,7 +377,7 @@ def log_inside(
     """The log-sum over the parses of each phrase over each span, by first word and width."""
     n, (words, word_shift) = scores.shape[1], _near_one(scores)
     grammar = GrammarWeights.of(rules, scores.new_zeros(shape.symbols), shape)
-    spans = grammar.chart(words).inside
+    spans = Chart.of(words, grammar.applied, shape.phrases).inside
     # A span of w words has taken w shifts of words and w - 1 of rules.
     width = torch.arange(n + 1, device=scores.device)
     ends = pad(word_shift.cumsum(1), (1, 0))

@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeVar, final
 
@@ -307,7 +307,7 @@ def star_in_blocks(
                 sums.sums[1][k].addmv_(tile.T, own)
         return sums
 
-    total = _merged(share(sums_of, left.shape[1]))
+    total = reduce(_ScaledSums.merge, share(sums_of, left.shape[1]))
     value = torch.logsumexp(log_weight / LOG2_E, 0)
     shift = torch.where(value.isfinite(), value, 0.0) * LOG2_E
     weight = (log_weight - shift).exp2()
@@ -341,7 +341,7 @@ def _step(
                 sums.sums[0].addmv_(tile.T, weight)
         return sums
 
-    total = _merged(share(sums_of, len(rows)))
+    total = reduce(_ScaledSums.merge, share(sums_of, len(rows)))
     sums = total.sums[0].clamp_min_(torch.finfo(left.dtype).tiny).log2_() + total.peak
     return (sums - log_columns) / LOG2_E, log_sums / LOG2_E
 
@@ -374,25 +374,19 @@ class _ScaledSums:
         self._raise_peak(float(log_weight.max()))
         return (log_weight - self.peak).exp2() if self.peak > -math.inf else None
 
-    def merge(self, other: _ScaledSums) -> None:
-        """Take in the sums of another thread."""
+    def merge(self, other: _ScaledSums) -> _ScaledSums:
+        """These sums, with those of another thread taken in."""
         self._raise_peak(other.peak)
         if other.peak > -math.inf:
             for own, more in zip(self.sums, other.sums, strict=True):
                 own.add_(more, alpha=2.0 ** (other.peak - self.peak))
+        return self
 
     def _raise_peak(self, peak: float) -> None:
         if peak > self.peak:
             for own in self.sums:
                 own *= 2.0 ** (self.peak - peak)
             self.peak = peak
-
-
-def _merged(parts: list[_ScaledSums]) -> _ScaledSums:
-    total, *others = parts
-    for part in others:
-        total.merge(part)
-    return total
 
 
 # Shares of the work for threads.

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -42,9 +41,8 @@ class CodedRows:
         sizes = torch.bincount(codes.reshape(-1), minlength=variables * states)
         # Look-ups by 32-bit positions read half the memory.
         narrow = torch.int32 if codes.numel() < 2**31 else torch.int64
-        return cls(
-            codes.to(narrow), states, holders.to(narrow), (sizes.cumsum(0) - sizes).to(narrow)
-        )
+        starts = (sizes.cumsum(0) - sizes).to(narrow)
+        return cls(codes.to(narrow), states, holders.to(narrow), starts)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -63,21 +61,13 @@ class CodedRows:
         return ones.scatter_(1, self.codes.long(), 1)
 
 
-class PottsGradient(NamedTuple):
-    """The loss of every variable, and the gradients of their sum."""
-
-    losses: Float[Tensor, " v"]
-    fields: Float[Tensor, "v s"]
-    couplings: Float[Tensor, "v s v s"]
-
-
 def potts_pseudolikelihood(
     fields: Float[Tensor, "v s"],
     couplings: Float[Tensor, "v s v s"],
     rows: CodedRows,
     weights: Float[Tensor, " n"],
-) -> PottsGradient:
-    """-sum over rows of weight * log p(variable | others), and the gradients.
+) -> tuple[Float[Tensor, " v"], Float[Tensor, "v s"], Float[Tensor, "v s v s"]]:
+    """-sum over rows of weight * log p(variable | others), by variable; the gradients of their sum.
 
     `couplings[k, b, j, a]` is added to the score of state a of variable j where variable k is in
     state b; blocks of a variable with itself must be zero, and their gradient means nothing.
@@ -98,7 +88,7 @@ def potts_pseudolikelihood(
         losses[block] = _loss(scores, seen.unsqueeze(-1), weights)
         field_gradient[block] = scores.sum(dim=0)
         gradient[:, flat] = transposed_times(scores.view(len(rows), -1))
-    return PottsGradient(losses, field_gradient, gradient.view_as(couplings))
+    return losses, field_gradient, gradient.view_as(couplings)
 
 
 def _loss(

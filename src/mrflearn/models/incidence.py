@@ -297,6 +297,11 @@ class SlicePlan:
         """Which tuple the given axes are in."""
         return cells_of(states[:, self.given], [self.template.shape[axis] for axis in self.given])
 
+    def members(self, codes: Int64[Tensor, " k"]) -> Members:
+        """One member for each code: row of features * others + other."""
+        row, other = codes.div(self.others, rounding_mode="floor"), codes % self.others
+        return Members(len(codes), torch.arange(len(codes)), row, other)
+
     def place(
         self, features: CompiledFeatures, members: Members, dtype: torch.dtype
     ) -> FeatureIncidence:

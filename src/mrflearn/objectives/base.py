@@ -43,10 +43,9 @@ class Layout:
         """One vector, parameters end to end in the order of `names`."""
         kinds = {(value.dtype, value.device) for value in parameters.values()}
         if len(kinds) != 1 or not next(iter(kinds))[0].is_floating_point:
-            found = [f"{name}: {own.dtype} on {own.device}" for name, own in parameters.items()]
+            found = ", ".join(f"{n}: {p.dtype} on {p.device}" for n, p in parameters.items())
             raise TrainingError(
-                "parameters must be floating-point numbers of one type on one device; "
-                f"this model has {', '.join(found) or 'none at all'}."
+                f"parameters must be floats of one type on one device; got {found or None}."
             )
         return torch.cat([parameters[name].reshape(-1) for name in self.names])
 
@@ -93,6 +92,7 @@ class Objective(ABC, Generic[M]):
     """
 
     model: Any  # its types and shapes count; the vector replaces its parameters
+    members: Sequence[Objective[Any]] = ()  # the objectives that it is made of, if any
     origin: float = 0.0  # values leave this constant out, so that small gains show in their digits
 
     @abstractmethod
@@ -117,32 +117,35 @@ class Objective(ABC, Generic[M]):
     @property
     def parts(self) -> int:
         """How many objectives this is the sum of: minibatches, for optimisers that take such."""
-        return 1
+        return len(self.members) or 1
 
     def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
         """One of these objectives."""
-        del index
-        return self(vector)
+        return self.members[index](vector) if self.members else self(vector)
 
     @property
     def branches(self) -> bool:
         """Whether the value may leap from one branch of solutions to another."""
-        return False
+        return any(member.branches for member in self.members)
 
     @property
     def converged(self) -> bool:
         """Whether every inference of the last evaluation converged."""
-        return True
+        return all(member.converged for member in self.members)
 
     def commit(self) -> None:
         """Keep the warm start of the last evaluation: its vector was accepted."""
+        for member in self.members:
+            member.commit()
 
     def state(self) -> dict[str, Tensor]:
         """The committed warm start, for a checkpoint."""
-        return {}
+        return numbered([member.state() for member in self.members])
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Continue from what `state` gave."""
+        for k, member in enumerate(self.members):
+            member.restore(under(f"{k}.", state))
 
 
 @final
@@ -152,36 +155,10 @@ class Sum(Objective[M]):
     def __init__(self, members: Sequence[Objective[M]]) -> None:
         if not members:
             raise TrainingError("there are no batches to train on; at least one is needed.")
-        self.members = members
-        self.model = members[0].model
+        self.members, self.model = members, members[0].model
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         return total([member(vector) for member in self.members])
-
-    def at(self, vector: Float[Tensor, " p"]) -> M:
-        return self.members[0].at(vector)
-
-    @property
-    def parts(self) -> int:
-        return len(self.members)
-
-    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
-        return self.members[index](vector)
-
-    @property
-    def branches(self) -> bool:
-        return any(member.branches for member in self.members)
-
-    def commit(self) -> None:
-        for member in self.members:
-            member.commit()
-
-    def state(self) -> dict[str, Tensor]:
-        return numbered([member.state() for member in self.members])
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        for k, member in enumerate(self.members):
-            member.restore(under(f"{k}.", state))
 
 
 @final
@@ -192,15 +169,13 @@ class Autograd(Objective[N]):
     one batch.  The loss is in nats and summed over its batch.
     """
 
-    def __init__(
-        self, model: N, batches: Any, loss: Callable[[N, Any], Tensor], origin: float = 0.0
-    ) -> None:
+    def __init__(self, model: N, batches: Any, loss: Callable[[N, Any], Tensor]) -> None:
         # A named tuple is one batch, though Python calls it a sequence.
         many = isinstance(batches, Sequence) and not hasattr(batches, "_fields")
         self.batches: Sequence[Any] = batches if many else (batches,)
         if not len(self.batches):
             raise TrainingError("there are no batches to train on; at least one is needed.")
-        self.model, self.loss, self.origin = model, loss, origin
+        self.model, self.loss = model, loss
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         return total([self.part(k, vector) for k in range(self.parts)])
@@ -214,10 +189,8 @@ class Autograd(Objective[N]):
         with torch.enable_grad():
             value = self.loss(self.at(leaf), self.batches[index])
         if not value.requires_grad:
-            raise TrainingError(
-                f"the loss on batch {index} does not depend on any parameter. Was the value "
-                "detached, or computed under no_grad?"
-            )
+            text = f"the loss on batch {index} does not depend on any parameter"
+            raise TrainingError(f"{text}: was it detached, or computed under no_grad?")
         (gradient,) = torch.autograd.grad(value, leaf)
         value = value.detach() if index or not self.origin else value.detach() - self.origin
         return Evaluation(value, gradient)
@@ -237,7 +210,7 @@ class Reparametrised(Objective[Any]):
         number: Int64[Tensor, " p"] | None = None,
         shift: Float[Tensor, " p"] | None = None,
     ) -> None:
-        self.objective, self.model, self.number = objective, model, number
+        self.members, self.model, self.number = [objective], model, number
         self.shift = torch.zeros(1) if shift is None else shift
 
     @property
@@ -250,7 +223,7 @@ class Reparametrised(Objective[Any]):
 
     @property
     def parts(self) -> int:
-        return self.objective.parts
+        return self.members[0].parts
 
     def __call__(self, vector: Float[Tensor, " q"]) -> Evaluation:
         return total([self.part(k, vector) for k in range(self.parts)])
@@ -258,23 +231,10 @@ class Reparametrised(Objective[Any]):
     def part(self, index: int, vector: Float[Tensor, " q"]) -> Evaluation:
         weights = vector + self.shift.to(vector)
         if self.number is None:
-            return self.objective.part(index, weights)
-        found = self.objective.part(index, weights[self.number])
+            return self.members[0].part(index, weights)
+        found = self.members[0].part(index, weights[self.number])
         own = torch.zeros_like(vector).index_add_(0, self.number, found.gradient)
         return replace(found, gradient=own)
-
-    @property
-    def branches(self) -> bool:
-        return self.objective.branches
-
-    def commit(self) -> None:
-        self.objective.commit()
-
-    def state(self) -> dict[str, Tensor]:
-        return self.objective.state()
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        self.objective.restore(state)
 
 
 def total(evaluations: Sequence[Evaluation]) -> Evaluation:

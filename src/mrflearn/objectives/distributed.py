@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple, TypeAlias, final
 from uuid import uuid4
 
@@ -37,30 +38,24 @@ _Answer: TypeAlias = tuple[Evaluation, bool, State] | None
 _COMPILED: dict[tuple[str, int], Objective[LogLinearField]] = {}  # of this worker
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Evaluate:
+def _evaluate(vector: Float[Tensor, " p"], partition: _Partition) -> _Answer:
     """The task of a worker: a partition at one vector, whether it converged, and its warm start.
 
     None: this worker has not got the share.
     """
-
-    vector: Float[Tensor, " p"]
-
-    def __call__(self, partition: _Partition) -> _Answer:
-        place, share = (partition.training, partition.number), partition.share
-        if place not in _COMPILED:
-            if share is None:
-                return None
-            if any(training != partition.training for training, _ in _COMPILED):
-                _COMPILED.clear()  # an earlier training is over
-            _COMPILED[place] = field_objective(*share, Threads(1))
-        objective = _COMPILED[place]
-        objective.restore(partition.start)
-        found = objective(self.vector)
-        objective.commit()
-        doubled = replace(found, gradient=found.gradient.double())
-        return doubled, objective.converged, objective.state()
+    training, number, start, share = partition
+    if (training, number) not in _COMPILED:
+        if share is None:
+            return None
+        if any(other != training for other, _ in _COMPILED):
+            _COMPILED.clear()  # an earlier training is over
+        _COMPILED[training, number] = field_objective(*share, Threads(1))
+    objective = _COMPILED[training, number]
+    objective.restore(start)
+    found = objective(vector)
+    objective.commit()
+    doubled = replace(found, gradient=found.gradient.double())
+    return doubled, objective.converged, objective.state()
 
 
 @final
@@ -98,16 +93,12 @@ class Distributed(Objective[LogLinearField]):
     def _ask(
         self, vector: Tensor, numbers: Sequence[int], *, with_share: bool
     ) -> dict[int, _Answer]:
-        partitions = [
-            _Partition(
-                self.training,
-                k,
-                self.starts[k],
-                (self.model, self.batches[k], self.principle) if with_share else None,
-            )
-            for k in numbers
-        ]
-        return dict(zip(numbers, self.executor.map(_Evaluate(vector), partitions), strict=True))
+        partitions = []
+        for k in numbers:
+            share = (self.model, self.batches[k], self.principle) if with_share else None
+            partitions.append(_Partition(self.training, k, self.starts[k], share))
+        found = self.executor.map(partial(_evaluate, vector), partitions)
+        return dict(zip(numbers, found, strict=True))
 
     @property
     def branches(self) -> bool:

@@ -30,12 +30,7 @@ from mrflearn.graph.lifted import CENTRE, TagPotentials, WordPotentials
 from mrflearn.inference.lifted import LiftedInference
 from mrflearn.inference.perron import onward
 from mrflearn.kernels.low_rank import SparseMatrix
-from mrflearn.models.lifted import (
-    NAMES,
-    TRANSITIONS,
-    JointTaggerModel,
-    NeighbourModel,
-)
+from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel, NeighbourModel
 from mrflearn.objectives.base import Evaluation, Layout, Objective
 from mrflearn.objectives.problem import Diagonal
 
@@ -76,10 +71,7 @@ class WordFrequencies:
         if potentials.triples is None:
             return mean
         if self.triples is None:
-            raise DataError(
-                "this model scores three words in a row, which these moments do not count; count "
-                "the text itself."
-            )
+            raise DataError("these moments do not count three words in a row: count the text.")
         codes, shares = self.triples
         return mean + (shares * potentials.triples.flatten()[codes]).sum(dtype=torch.float64)
 
@@ -94,8 +86,7 @@ class TagFrequencies:
 
     @classmethod
     def of(cls, moments: JointMoments, like: Tensor) -> TagFrequencies:
-        total = moments.positions
-        words = {}
+        total, words = moments.positions, {}
         for place, counts in moments.words.items():
             entries = counts.tocoo()
             codes = entries.row.astype("int64") * counts.shape[1] + entries.col
@@ -128,11 +119,7 @@ class LiftedLikelihood(Objective[M]):
     """
 
     def __init__(
-        self,
-        model: M,
-        batch: Any,
-        frequencies: Frequencies,
-        inference: LiftedInference[Any],
+        self, model: M, batch: Any, frequencies: Frequencies, inference: LiftedInference[Any]
     ) -> None:
         self.model, self.batch = model, batch
         self.frequencies, self.inference = frequencies, inference
@@ -147,8 +134,7 @@ class LiftedLikelihood(Objective[M]):
         self.committed = begin.new_empty(0) if warm is None else warm
         self.warm = self.committed.clone()
         self._drift, self._gap = inference.limits(self.warm)
-        evaluate = self._evaluate
-        self._run = recorded(evaluate, begin) if inference.recorded else evaluate
+        self._run = recorded(self._evaluate, begin) if inference.recorded else self._evaluate
 
     def potentials(self, vector: Float[Tensor, " p"]) -> Any:
         """The potentials of the model that a vector stands for."""
@@ -310,8 +296,7 @@ class Gaps(NamedTuple):
 def log_conditionals(scores: WordPotentials, gaps: Gaps, separator: int) -> Float[Tensor, " n"]:
     """log p(word | all others); a word is never a separator, whose places are given."""
     figures = scores.conditional(gaps.before, gaps.after)
-    banned = torch.zeros(scores.states, dtype=torch.bool, device=figures.device)
-    banned[separator] = True
+    banned = torch.arange(scores.states, device=figures.device) == separator
     figures = figures.masked_fill(banned, -torch.inf)
     return figures.gather(1, gaps.word.unsqueeze(1)).squeeze(1) - figures.logsumexp(1)
 

@@ -12,11 +12,11 @@ large neighbourhood can afford; up to some thousand entries a matrix product is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,55 +40,48 @@ from mrflearn.graph.neighbourhood import LocalShape, join_terms
 
 def scores_of_terms(terms: Float[Tensor, "x q"], sizes: Sequence[int]) -> Float[Tensor, "x q"]:
     """The score of every joint state: all terms that count there, summed."""
-    scores = terms.clone()
-    for block in _axes(scores, sizes):
+
+    def add_absent(block: Tensor) -> Tensor:
         block[:, 1:] += block[:, :1]
-    return scores
+        return block
+
+    return _along_axes(terms.clone(), sizes, add_absent)
 
 
-def moments(
-    masses: Float[Tensor, "k*x q"], sizes: Sequence[int], tables: int = 1
-) -> Float[Tensor, "k*x q"]:
-    """The mass of all joint states in which each term counts, for k tables end to end."""
-    summed = masses.clone()
-    for block in _axes(summed, sizes, tables):
+def moments(masses: Float[Tensor, "x q"], sizes: Sequence[int]) -> Float[Tensor, "x q"]:
+    """The mass of all joint states in which each term counts."""
+
+    def sum_states(block: Tensor) -> Tensor:
         for state in range(1, block.shape[1]):
             block[:, 0] += block[:, state]
-    return summed
+        return block
+
+    return _along_axes(masses.clone(), sizes, sum_states)
 
 
 def with_missing(masses: Float[Tensor, "x q"], sizes: Sequence[int]) -> Float[Tensor, "z q"]:
     """Masses with one more state a variable, its last: "not seen", the sum of all its states."""
-    problems = masses.shape[-1]
-    before, after = 1, len(masses)
-    for size in sizes:
-        after //= size
-        block = masses.reshape(before, size, after * problems)
-        masses = torch.cat([block, block.sum(dim=1, keepdim=True)], dim=1)
-        before *= size + 1
-    return masses.reshape(-1, problems)
+    return _along_axes(
+        masses, sizes, lambda block: torch.cat([block, block.sum(dim=1, keepdim=True)], dim=1)
+    )
 
 
 def without_missing(masses: Float[Tensor, "z q"], sizes: Sequence[int]) -> Float[Tensor, "x q"]:
     """The adjoint of `with_missing`: what was not seen counts for every state."""
-    problems = masses.shape[-1]
-    before, after = 1, len(masses)
-    for size in sizes:
-        after //= size + 1
-        block = masses.reshape(before, size + 1, after * problems)
-        masses = block[:, :-1] + block[:, -1:]
-        before *= size
-    return masses.reshape(-1, problems)
+    wider = [size + 1 for size in sizes]
+    return _along_axes(masses, wider, lambda block: block[:, :-1] + block[:, -1:])
 
 
-def _axes(
-    table: Float[Tensor, "k*x q"], sizes: Sequence[int], tables: int = 1
-) -> Iterator[Float[Tensor, "b s r"]]:
-    """Views of the tables, one a variable, with that variable's states on the middle axis."""
-    before = tables
+def _along_axes(
+    table: Float[Tensor, "x q"], sizes: Sequence[int], change: Callable[[Tensor], Tensor]
+) -> Float[Tensor, "z q"]:
+    """The table after a change along each variable in turn, its states on the middle axis."""
+    problems, before, after = table.shape[1], 1, table.numel()
     for size in sizes:
-        yield table.view(before, size, len(table) // (before * size) * table.shape[1])
-        before *= size
+        after //= size
+        table = change(table.reshape(before, size, after))
+        before *= table.shape[1]
+    return table.reshape(-1, problems)
 
 
 # What a shape of local problems says about sums over joint states.
@@ -97,19 +90,12 @@ def _axes(
 LARGEST = 1 << 18  # entries of one matrix
 
 
-class PairOfParts(NamedTuple):
-    """Two parts that terms have in the clique, and the contexts of the terms that have them.
-
-    Parts go by their number among the clique's joint states; `both` is that of their join, None
-    where they exclude each other.  `joins` are those of the contexts of every two such terms, by
-    number; `contexts` is 1 where both terms count, a row per two terms, where that is not too much.
-    """
-
-    first: int
-    second: int
-    both: int | None
-    joins: Int[Tensor, " r"]
-    contexts: Float[Tensor, "r y"] | None
+# Two parts that terms have in the clique, and the contexts of the terms that have them: (first,
+# second, both, joins, contexts).  Parts go by their number among the clique's joint states; `both`
+# is that of their join, None where they exclude each other.  `joins` are those of the contexts of
+# every two such terms, by number; `contexts` is 1 where both terms count, a row per two terms, or
+# None where that is too much.
+PairOfParts = tuple[int, int, int | None, Int[Tensor, " r"], Float[Tensor, "r y"] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +154,7 @@ class LocalTables:
             together = None if clash[i, j] else int(join[i, j])
             joins = np.where(never[one, other], shape.contexts, context[one, other])
             ones = None if counts is None else self._tensor(counts[one] * counts[other])
-            pair = (int(numbers[i]), int(numbers[j]), together, self._tensor(joins), ones)
-            pairs.append(PairOfParts(*pair))
+            pairs.append((int(numbers[i]), int(numbers[j]), together, self._tensor(joins), ones))
         return tuple(pairs), self._tensor(rows.ravel())
 
     def _tensor(self, numbers: NDArray[Any]) -> Tensor:

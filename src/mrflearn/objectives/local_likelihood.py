@@ -49,23 +49,22 @@ T = TypeVar("T")
 class Pool:
     """Rows of scores that several problems read, computed once: on a chain a token is in two pairs.
 
-    Row i has the features and given states of `codes[i]`; `parts` are their incidences, in order.
+    Row i has the features and given states of `codes[i]`; `parts` have the rows in order.
     """
 
-    group: int
     plan: SlicePlan
     codes: Int64[Tensor, " r"]
-    parts: tuple[FeatureIncidence, ...]
+    parts: list[ScoredRows]
 
     @classmethod
     def of(
         cls, group: int, plan: SlicePlan, codes: Int64[Tensor, " r"], place: Callable[..., Any]
     ) -> Pool:
-        parts = []
+        parts, shape = [], (plan.weights.labels,)
         for own in codes.split(max(1, NUMBERS_IN_BLOCK // plan.weights.labels)):
-            read = own.div(plan.others, rounding_mode="floor"), own % plan.others
-            parts.append(place(plan, Members(len(own), torch.arange(len(own)), *read)))
-        return cls(group, plan, codes, tuple(parts))
+            placed = place(group, plan, plan.members(own))
+            parts.append(ScoredRows(shape, len(own), (Source(group, plan, placed, shape),)))
+        return cls(plan, codes, parts)
 
     def gather(self, members: Members) -> FeatureIncidence:
         """Which rows problems read."""
@@ -93,22 +92,16 @@ Tables = dict[SlicePlan | Pool, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class LocalBlock:
-    """Problems whose labels are known: their scores add up what the sources say.
-
-    Label `cell[i]` of problem `problem[i]` was seen `times[i]` times.
-    """
+class ScoredRows:
+    """Rows whose scores, a table of a `shape` each, add up what the sources say."""
 
     shape: tuple[int, ...]
-    weight: Float[Tensor, " n"]  # how often each problem counts
+    count: int
     sources: tuple[Source, ...]
-    problem: Int64[Tensor, " g"]
-    cell: Int64[Tensor, " g"]
-    times: Float[Tensor, " g"]
-    place: tuple[int, slice]  # which record of problems, and where in it
 
+    @torch.no_grad()
     def scores(self, model: LogLinearField, tables: Tables) -> Float[Tensor, "n l"]:
-        """The scores of every cell of the problems, in memory of their own."""
+        """The scores of every cell of the rows, in memory of their own."""
         total: Tensor | None = None
         for group, table, incidence, view in self.sources:
             weights, dense = model.weights[group], model.dense[group]
@@ -118,14 +111,11 @@ class LocalBlock:
             else:
                 total = own if view == self.shape else own.expand(-1, *self.shape).contiguous()
         if total is None:  # variables without any factor: every state is as likely
-            total = torch.zeros(len(self.weight), *self.shape, dtype=model.dtype)
+            total = torch.zeros(self.count, *self.shape, dtype=model.dtype)
         return total.flatten(1)
 
     def add_gradient(
-        self,
-        scores: Float[Tensor, "n l"],
-        gradient: LogLinearField,
-        tables: Tables,
+        self, scores: Float[Tensor, "n l"], gradient: LogLinearField, tables: Tables
     ) -> None:
         """Carries the gradient of the scores back to what they are made of."""
         shaped = scores.view(-1, *self.shape)
@@ -134,6 +124,17 @@ class LocalBlock:
             own = shaped if view == self.shape else shaped.sum(dim=summed)
             weights, dense = gradient.weights[group], gradient.dense[group]
             incidence.add_gradient(own.reshape(len(scores), -1), weights, tables[table], dense)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalBlock(ScoredRows):
+    """Problems of known labels: label `cell[i]` of `problem[i]` was seen `times[i]` times."""
+
+    weight: Float[Tensor, " n"]  # how often each problem counts
+    problem: Int64[Tensor, " g"]
+    cell: Int64[Tensor, " g"]
+    times: Float[Tensor, " g"]
+    place: tuple[int, slice]  # which record of problems, and where in it
 
 
 LocalLoss = Callable[[Tensor, LocalBlock], Tensor]  # scores become its gradient, in place
@@ -175,17 +176,9 @@ class LocalLikelihood(Objective[LogLinearField]):
         pools = [own for own in {s.table: None for s in sources} if isinstance(own, Pool)]
         plans = {source.incidence.plan: source.group for source in sources}
         tables: Tables = {p: p.weights.table(model.weights[k]) for p, k in plans.items()}
-        work = [(pool, k) for pool in pools for k in range(len(pool.parts))]
-
-        @torch.no_grad()
-        def scores(pool: Pool, part: int) -> Tensor:
-            weights, dense = model.weights[pool.group], model.dense[pool.group]
-            return pool.parts[part].scores(weights, tables[pool.plan], dense)
-
-        rows = self.threads.map(lambda task: scores(*task), work)
-        for pool in pools:
-            own = [found for (owner, _), found in zip(work, rows, strict=True) if owner is pool]
-            tables[pool] = torch.cat(own)
+        parts = [part for pool in pools for part in pool.parts]
+        rows = iter(self.threads.map(lambda part: part.scores(model, tables), parts))
+        tables |= {pool: torch.cat([next(rows) for _ in pool.parts]) for pool in pools}
 
         @torch.no_grad()
         def solve(blocks: list[LocalBlock]) -> tuple[Tensor, Tensor, Tables]:
@@ -197,20 +190,19 @@ class LocalLikelihood(Objective[LogLinearField]):
             return value, gradient.flat(plans), gradient.tables
 
         @torch.no_grad()
-        def carry(tasks: list[tuple[Pool, int]]) -> Tensor:
+        def carry(tasks: list[tuple[ScoredRows, Tensor]]) -> Tensor:
             gradient = _Gradient(model, {plan: tables[plan] for plan in plans})
-            for pool, part in tasks:
-                weights, dense = gradient.model.weights, gradient.model.dense
-                rows = pulled[pool].split([own.members.problems for own in pool.parts])[part]
-                at = weights[pool.group], gradient.tables[pool.plan], dense[pool.group]
-                pool.parts[part].add_gradient(rows, *at)
+            for part, rows in tasks:
+                part.add_gradient(rows, gradient.model, gradient.tables)
             return gradient.flat(plans)
 
         found = self.threads.map(solve, self._dealt(self.blocks))
         value = sum((own[0] for own in found), torch.zeros((), dtype=torch.float64))
-        pulled = {
-            pool: sum(own[2][pool] for own in found[1:]) + found[0][2][pool] for pool in pools
-        }
+        pulled: list[Tensor] = []  # the gradient of the rows of every part
+        for pool in pools:
+            whole = sum(own[2][pool] for own in found[1:]) + found[0][2][pool]
+            pulled += whole.split([part.count for part in pool.parts])
+        work = list(zip(parts, pulled, strict=True))
         size = sum(own.numel() for own in (*model.weights, *model.dense))
         gradient = torch.zeros(size, dtype=torch.float64)
         for part in (*(own[1] for own in found), *self.threads.map(carry, self._dealt(work))):
@@ -256,10 +248,9 @@ def _blocks(
             members.append(read)
             used.setdefault(key, []).append(read.row * plan.others + other)
 
-    def place(plan: SlicePlan, members: Members) -> FeatureIncidence:
-        return plan.place(batch.features[group_of[plan]], members, model.dtype)
+    def place(group: int, plan: SlicePlan, members: Members) -> FeatureIncidence:
+        return plan.place(batch.features[group], members, model.dtype)
 
-    group_of = {plan: group for (group, _), plan in plans.items()}
     pools = {}
     for key, codes in used.items() if merge else ():
         distinct = torch.cat(codes).unique()
@@ -271,12 +262,10 @@ def _blocks(
         cells = math.prod(shape)
         merged = torch.arange(len(own))  # the number of each problem, those merged sharing one
         if merge and len(members) == 1 and len(members[0].row) == len(own):
-            others = plans[own.parts[0].group, own.parts[0].free].others
-            distinct, merged = (members[0].row * others + members[0].other).unique(
-                return_inverse=True
-            )
-            origin = distinct.div(others, rounding_mode="floor"), distinct % others
-            members = [Members(len(distinct), torch.arange(len(distinct)), *origin)]
+            plan = plans[own.parts[0].group, own.parts[0].free]
+            code = members[0].row * plan.others + members[0].other
+            distinct, merged = code.unique(return_inverse=True)
+            members = [plan.members(distinct)]
         weight = torch.bincount(merged, own.weight)
         labels = cells_of(batch.states[own.scope], shape)
         labelled, number_of = torch.unique(merged * cells + labels, return_inverse=True)
@@ -291,17 +280,17 @@ def _blocks(
                 inside = _between(some.problem, begin, end)
                 if inside.stop > inside.start:
                     own_rows = some.problem[inside] - begin, some.row[inside], some.other[inside]
-                    read = Members(end - begin, *own_rows)
-                    key = part.group, part.free
-                    placed = pools[key].gather(read) if key in pools else place(plans[key], read)
+                    read, key = Members(end - begin, *own_rows), (part.group, part.free)
                     view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
-                    table = pools.get(key, plans[key])
-                    sources.append(Source(part.group, table, placed, view))
+                    pool, plan = pools.get(key), plans[key]
+                    placed = pool.gather(read) if pool else place(part.group, plan, read)
+                    sources.append(Source(part.group, pool or plan, placed, view))
             sources.sort(key=lambda source: source.view != shape)  # full tables need no expanding
             yield LocalBlock(
                 shape,
-                weight[begin:end].to(model.dtype),
+                end - begin,
                 tuple(sources),
+                weight[begin:end].to(model.dtype),
                 problem[here] - begin,
                 cell[here],
                 times[here].to(model.dtype),
@@ -344,20 +333,8 @@ def losses(scores: Float[Tensor, "n l"], block: LocalBlock) -> Float[Tensor, ""]
 # neighbours belong to one factor each, it is that of the variable given what is known around it.
 
 
-class _Contribution(NamedTuple):
-    """Factors that play one part: where their weights are, and what their given axes may be."""
-
-    part: ProblemPart
-    incidence: FeatureIncidence
-    given: Bool[Tensor, "m o"]
-
-    def marginal_scores(self, model: LogLinearField) -> Float[Tensor, "m l"]:
-        """The scores of their free axes, summed over what the others may be."""
-        table = model.table(self.part.group, self.incidence)
-        given = [axis for axis in range(table.ndim - 1) if axis not in self.part.free]
-        order = [0, *(1 + axis for axis in (*self.part.free, *given))]
-        flat = table.permute(order).reshape(len(table), -1, self.given.shape[1])
-        return flat.masked_fill(~self.given.unsqueeze(1), -torch.inf).logsumexp(dim=2)
+# Factors that play one part: where their weights are, which axes are given, what these may be.
+_Contribution = tuple[ProblemPart, FeatureIncidence, list[int], Bool[Tensor, "m o"]]
 
 
 def uncertain_likelihood(
@@ -373,7 +350,7 @@ def uncertain_likelihood(
         given = [axis for axis in range(len(shape)) if axis not in part.free]
         scope, sizes = group.scope[part.factor][:, given], tuple(shape[axis] for axis in given)
         placed = whole_incidence(plan, features, model.dtype, rows)
-        return _Contribution(part, placed, joint_mask(allowed, scope, sizes))
+        return part, placed, given, joint_mask(allowed, scope, sizes)
 
     parts = [(own, list(map(contribution, own.parts))) for own in problems]
 
@@ -383,10 +360,14 @@ def uncertain_likelihood(
         for own, contributions in parts:
             shape = tuple(int(n) for n in batch.graph.states[own.scope[0]])
             scores = torch.zeros(len(own), *shape, dtype=model.dtype)
-            for each in contributions:
-                view = [n if axis in each.part.covers else 1 for axis, n in enumerate(shape)]
-                added = each.marginal_scores(model).reshape(-1, *view).expand(-1, *shape)
-                scores = scores.index_add(0, each.part.problem, added)
+            for part, incidence, given, may_be in contributions:
+                table = model.table(part.group, incidence)
+                order = [0, *(1 + axis for axis in (*part.free, *given))]
+                flat = table.permute(order).reshape(len(table), -1, may_be.shape[1])
+                free = flat.masked_fill(~may_be.unsqueeze(1), -torch.inf).logsumexp(dim=2)
+                view = [n if axis in part.covers else 1 for axis, n in enumerate(shape)]
+                added = free.reshape(-1, *view).expand(-1, *shape)
+                scores = scores.index_add(0, part.problem, added)
             flat = scores.flatten(1)
             possible = flat.masked_fill(~joint_mask(allowed, own.scope, shape), -torch.inf)
             lost = flat.logsumexp(dim=1) - possible.logsumexp(dim=1)

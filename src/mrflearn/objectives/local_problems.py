@@ -38,7 +38,6 @@ from mrflearn.models.field_batch import FieldBatch
 
 
 Local = Literal["pl", "edge-pl", "pw", "pwpl"]
-Pairs = tuple[Int64[Tensor, " m"], Int64[Tensor, " m"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +79,12 @@ class Problems:
 
 def find_problems(batch: FieldBatch, kind: Local, *, with_ends: bool = False) -> list[Problems]:
     """All problems of an estimator, one record a shape of factor."""
-    found = (
-        _around(batch.graph, kind) if "pw" not in kind else _pieces(batch.graph, kind, with_ends)
-    )
+    graph = batch.graph
+    found = _pieces(graph, kind, with_ends) if "pw" in kind else _around(graph, kind)
     return [_with_parts(batch, scope, pairs) for scope, pairs in found if len(scope)]
 
 
-Members = dict[int, Pairs]  # group -> (problem, factor)
+Members = dict[int, tuple[Int64[Tensor, " m"], Int64[Tensor, " m"]]]  # group: (problem, factor)
 
 
 def _around(graph: FactorGraph, kind: Local) -> Iterator[tuple[Tensor, Members]]:
@@ -101,7 +99,7 @@ def _around(graph: FactorGraph, kind: Local) -> Iterator[tuple[Tensor, Members]]
         seen.update(rows)
         if group.arity > 1 and first:
             scope = group.scope[sorted(first.values())]
-            yield scope, {g: touching(graph, scope, g) for g in range(len(graph.groups))}
+            yield scope, _touching(graph, scope)
     yield from _alone(graph, ~_joined(graph))
 
 
@@ -109,7 +107,7 @@ def _alone(graph: FactorGraph, chosen: Bool[Tensor, " v"]) -> Iterator[tuple[Ten
     """Each chosen variable with all the factors around it, by number of states."""
     for states in graph.states[chosen].unique().tolist():
         scope = (chosen & (graph.states == states)).nonzero()
-        yield scope, {g: touching(graph, scope, g) for g in range(len(graph.groups))}
+        yield scope, _touching(graph, scope)
 
 
 def _pieces(graph: FactorGraph, kind: Local, with_ends: bool) -> Iterator[tuple[Tensor, Members]]:
@@ -119,14 +117,10 @@ def _pieces(graph: FactorGraph, kind: Local, with_ends: bool) -> Iterator[tuple[
             own, axes = torch.arange(len(group)), range(group.arity)
             for free in [[*axes]] if kind == "pw" else [[axis] for axis in axes]:
                 scope = group.scope[:, free]
-                yield scope, {index: (own, own)} | _ends(graph, scope, with_ends)
+                ends = _touching(graph, scope, single=True) if with_ends else {}
+                yield scope, {index: (own, own)} | ends
     if with_ends:
         yield from _alone(graph, ~_joined(graph))
-
-
-def _ends(graph: FactorGraph, scope: Int64[Tensor, "n k"], wanted: bool) -> Members:
-    groups = enumerate(graph.groups) if wanted else ()
-    return {g: touching(graph, scope, g) for g, group in groups if group.arity == 1}
 
 
 def _joined(graph: FactorGraph) -> Bool[Tensor, " v"]:
@@ -138,13 +132,20 @@ def _joined(graph: FactorGraph) -> Bool[Tensor, " v"]:
     return joined
 
 
-def touching(graph: FactorGraph, scope: Int64[Tensor, "n k"], group: int) -> Pairs:
-    """The (problem, factor) pairs that share a variable, in the order of the problems."""
-    factors = graph.groups[group].scope
-    met = (_links(scope, graph.variables) @ _links(factors, graph.variables).T).tocsr()
-    met.sort_indices()
-    problem = np.repeat(np.arange(len(scope)), np.diff(met.indptr))
-    return torch.from_numpy(problem), torch.from_numpy(met.indices.astype(np.int64))
+def _touching(graph: FactorGraph, scope: Int64[Tensor, "n k"], single: bool = False) -> Members:
+    """The (problem, factor) pairs that share a variable, in the order of the problems.
+
+    With `single`, of factors of single variables alone.
+    """
+    found, links = {}, _links(scope, graph.variables)
+    for index, group in enumerate(graph.groups):
+        if group.arity == 1 or not single:
+            met = (links @ _links(group.scope, graph.variables).T).tocsr()
+            met.sort_indices()
+            problem = np.repeat(np.arange(len(scope)), np.diff(met.indptr))
+            factor = met.indices.astype(np.int64)
+            found[index] = torch.from_numpy(problem), torch.from_numpy(factor)
+    return found
 
 
 def _links(scope: Int64[Tensor, "n k"], variables: int) -> csr_array:
@@ -183,13 +184,9 @@ def named_pieces(batch: FieldBatch, names: Sequence[Sequence[str]]) -> list[Int6
     owner = {name: number for number, own in enumerate(names) for name in own}
     known = [group.name for group in batch.graph.groups]
     if sorted(owner) != sorted(known) or sum(map(len, names)) != len(owner):
-        raise GraphError(
-            f"pieces {[list(own) for own in names]} must name each of the factors {known} once."
-        )
-    return [
-        batch.graph.component_of(group) * len(names) + owner[group.name]
-        for group in batch.graph.groups
-    ]
+        raise GraphError(f"pieces {names} must name each of the factors {known} once.")
+    graph = batch.graph
+    return [graph.component_of(own) * len(names) + owner[own.name] for own in graph.groups]
 
 
 def split_batch(batch: FieldBatch, pieces: Sequence[Int64[Tensor, " f"]]) -> FieldBatch:
@@ -198,15 +195,9 @@ def split_batch(batch: FieldBatch, pieces: Sequence[Int64[Tensor, " f"]]) -> Fie
     place = torch.full((batch.graph.variables,), -1)
     place[batch.uncertain] = torch.arange(len(batch.uncertain))
     uncertain = (place[origin] >= 0).nonzero().squeeze(1)
-    weight = None
+    allowed, weight = batch.allowed[place[origin[uncertain]]], None
     if batch.weight is not None:
         weight = torch.zeros(graph.components, dtype=batch.weight.dtype)
         weight[graph.component] = batch.weight[batch.graph.component[origin]]
-    return replace(
-        batch,
-        graph=graph,
-        states=batch.states[origin],
-        uncertain=uncertain,
-        allowed=batch.allowed[place[origin[uncertain]]],
-        weight=weight,
-    )
+    found = replace(batch, graph=graph, states=batch.states[origin], weight=weight)
+    return replace(found, uncertain=uncertain, allowed=allowed)

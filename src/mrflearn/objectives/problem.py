@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -46,9 +46,8 @@ class Penalty:
     def __post_init__(self) -> None:
         for name, strength in (("l1", self.l1), ("l2", self.l2)):
             given = strength.values() if isinstance(strength, Mapping) else [strength]
-            for own in given:
-                if not (math.isfinite(own) and own >= 0):
-                    raise TrainingError(f"{name}: a strength must be >= 0; got {own}.")
+            if not all(0 <= own < math.inf for own in given):
+                raise TrainingError(f"{name}: strengths must be >= 0; got {strength}.")
 
     def on(self, layout: Layout, like: Float[Tensor, " p"]) -> FlatPenalty:
         """Its strengths for the entries of a flat vector of the type and device of `like`."""
@@ -99,9 +98,8 @@ def _flat(strength: Strength, layout: Layout, like: Tensor) -> float | Tensor:
         return float(strength)
     unknown = sorted(set(strength).difference(layout.names))
     if unknown:
-        raise TrainingError(
-            f"there is no parameter '{unknown[0]}'; there are: {', '.join(layout.names)}."
-        )
+        names = ", ".join(layout.names)
+        raise TrainingError(f"there is no parameter '{unknown[0]}'; there are: {names}.")
     strengths = [float(strength.get(name, 0.0)) for name in layout.names]
     # Made entry by entry only where needed: one number costs no memory traffic.
     if len(set(strengths)) == 1:
@@ -182,37 +180,28 @@ class Meter:
 
 
 @final
-@dataclass
 class Problem:
-    """An objective with its penalty as a function of one vector.
+    """An objective with its penalty as a function of one vector of the type and device of `like`.
 
     The vector holds the scaled coordinates where there is a `scaling`; objective and L2 are
     functions of the parameters themselves.
     """
 
-    objective: Objective[Any]
-    penalty: FlatPenalty
-    scaling: Scaling | None = None
-    seed: int = 0
-    meter: Meter = field(default_factory=Meter)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         objective: Objective[Any],
         penalty: Penalty,
         scaling: Scaling | None,
         like: Float[Tensor, " p"],
-        seed: int = 0,
-        meter: Meter | None = None,
-    ) -> Problem:
-        """For vectors of the type and device of `like`."""
-        flat = penalty.on(objective.layout, like)
+        seed: int,
+        meter: Meter,
+    ) -> None:
+        self.objective, self.seed, self.meter = objective, seed, meter
+        self.penalty, self.scaling = penalty.on(objective.layout, like), scaling
         if isinstance(scaling, Diagonal):
-            scaling = Diagonal(scaling.sizes.to(like))
-        elif scaling is not None and flat.has_l1:
+            self.scaling = Diagonal(scaling.sizes.to(like))
+        elif scaling is not None and self.penalty.has_l1:
             raise TrainingError("coordinates that mix parameters take no L1 penalty.")
-        return cls(objective, flat, scaling, seed, meter or Meter())
 
     @property
     def l1(self) -> float | Float[Tensor, " p"]:
@@ -235,6 +224,10 @@ class Problem:
         self.meter.evaluations += 1
         return self._penalised(natural, found)
 
+    def value(self, vector: Float[Tensor, " p"]) -> float:
+        """The complete value."""
+        return self.with_l1(vector, self.total(vector)).value.item()
+
     def with_l1(self, vector: Float[Tensor, " p"], found: Evaluation) -> Evaluation:
         """What `total` found at a vector with the L1 penalty in its value."""
         return replace(found, value=found.value + self.penalty.l1_value(self.natural(vector)))
@@ -252,9 +245,8 @@ class Problem:
         value, gradient = found.value, found.gradient
         if gradient.shape != natural.shape or gradient.dtype != natural.dtype or value.numel() != 1:
             raise TrainingError(
-                f"the value has shape {tuple(value.shape)} and the gradient is {gradient.dtype} "
-                f"of shape {tuple(gradient.shape)}; one number and {natural.dtype} of shape "
-                f"{tuple(natural.shape)} are needed."
+                f"one number and {natural.dtype} of shape {tuple(natural.shape)} are needed; got "
+                f"shape {tuple(value.shape)}, and {gradient.dtype} of {tuple(gradient.shape)}."
             )
         value = value.detach().to(natural.device).reshape(())
         return Evaluation(value, gradient.detach(), found.noise)
@@ -274,16 +266,15 @@ class Problem:
         """Raises `TrainingError` where training cannot begin, naming the parameter at fault."""
         if not math.isfinite(value):
             raise TrainingError(
-                f"the value at the starting point is {value}. A datum may be impossible under the "
-                "starting parameters, or scores may overflow: try smaller starting parameters."
+                f"the value at the starting point is {value}: a datum is impossible there, or "
+                "scores overflow; try smaller starting parameters."
             )
         if not bool(gradient.dot(gradient).isfinite()):
             worst = int(gradient.abs().argmax())
             raise TrainingError(
-                f"the value at the starting point is {value:g}, but its gradient at parameter "
-                f"{self.objective.layout.place(worst)} is {float(gradient[worst]):.1e}, whose "
-                f"square overflows {gradient.dtype}. Are some feature values very large (scale "
-                "them to a range near 1), or does a score of -inf meet a weight there?"
+                f"the gradient at parameter {self.objective.layout.place(worst)} is "
+                f"{float(gradient[worst]):.1e}, whose square overflows {gradient.dtype}. Scale "
+                "large feature values to a range near 1; or does a score of -inf meet a weight?"
             )
 
 
@@ -319,12 +310,11 @@ def measure_noise(
 def noise_of_line(values: np.ndarray) -> float:
     """The noise in values at equally spaced points of a smooth function [section 3.3]."""
     levels, signs = [], []
-    differences = values - values[0]
     for order in range(1, len(values)):
-        differences = np.diff(differences)
+        differences = np.diff(values - values[0], order)
         variance = math.factorial(order) ** 2 / math.factorial(2 * order)
         levels.append(math.sqrt(variance * float(np.mean(differences**2))))
-        signs.append(bool((differences.min() < 0) and (differences.max() > 0)))
+        signs.append(differences.min() < 0 < differences.max())
     # The first order at which the estimate stays: differences of lower order hold the function.
     for order in range(len(levels) - 2):
         near = levels[order : order + 3]

@@ -43,10 +43,8 @@ def conditional_scores(
 ) -> Float[Tensor, "n v s"]:
     """Scores of each state of each variable, the others as observed; -inf beyond its states."""
     graph = potentials.graph
-    legal = graph.legal()
-    scores = torch.zeros(
-        len(states), *legal.shape, dtype=potentials.dtype, device=states.device
-    ).masked_fill(~legal, -torch.inf)
+    scores = torch.where(graph.legal(), 0.0, -torch.inf).to(states.device, potentials.dtype)
+    scores = scores.expand(len(states), -1, -1)
     for index, group in enumerate(graph.groups):
         if not len(group):
             continue
@@ -57,8 +55,7 @@ def conditional_scores(
             others = seen[:axis] + seen[axis + 1 :]
             slices = table.movedim(axis + 1, -1)[(rows, *others)]  # (n, f, s), or (f, s) alone
             slices = slices.expand(len(states), -1, -1)
-            missing = scores.shape[-1] - slices.shape[-1]
-            slices = torch.nn.functional.pad(slices, (0, missing))
+            slices = torch.nn.functional.pad(slices, (0, scores.shape[-1] - slices.shape[-1]))
             scores = scores.index_add(1, group.scope[:, axis], slices)
     return scores
 
@@ -210,9 +207,9 @@ class _Loss(torch.autograd.Function):
         ctx: Any, fields: Tensor, couplings: Tensor, pairs: Tensor, batch: CodedSamples
     ) -> Tensor:
         whole = spread(couplings, pairs, len(fields))
-        found = potts_pseudolikelihood(fields, whole, batch.rows, batch.weights)
-        ctx.save_for_backward(found.fields, gather_pairs(found.couplings, pairs))
-        return found.losses.sum()
+        losses, by_fields, by_couplings = potts_pseudolikelihood(fields, whole, *batch)
+        ctx.save_for_backward(by_fields, gather_pairs(by_couplings, pairs))
+        return losses.sum()
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None, None]:

@@ -22,15 +22,8 @@ from mrflearn.objectives.base import under
 FORMAT, VERSION = "mrflearn training checkpoint", 1
 KINDS = {torch.float32: "F32", torch.float64: "F64"}
 # Settings that say when to stop, not how to move: a resumed training may have others.
-LIMITS = {
-    "max_iterations",
-    "max_evaluations",
-    "max_seconds",
-    "epochs",
-    "tolerance",
-    "period",
-    "delta",
-}
+LIMITS = {"max_iterations", "max_evaluations", "max_seconds", "epochs"}
+LIMITS |= {"tolerance", "period", "delta"}
 
 
 @final
@@ -42,25 +35,65 @@ class Checkpoint:
     every_iterations: int | None = None
     every_seconds: float | None = 60.0
 
-    def check_writable(self) -> None:
-        """Raises `StorageError` now rather than after an hour of training."""
-        folder = Path(self.path).parent
-        if not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise StorageError(f"{self.path}: the folder {folder} is missing or not writable.")
-        if Path(self.path).is_dir():
-            raise StorageError(f"{self.path} is a folder; a checkpoint is one file.")
-        if Path(self.path).suffix == ".gz":
-            raise StorageError(f"{self.path}: checkpoints are not gzipped; use another name.")
-
     def due(self, iterations: int, seconds: float) -> bool:
         """Whether to save, so many iterations and seconds after the last time."""
         by_count = self.every_iterations is not None and iterations >= self.every_iterations
         return by_count or (self.every_seconds is not None and seconds >= self.every_seconds)
 
+    def write(self, identity: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Writes the file, whole or not at all.
 
-def checkpoint_of(path: PathLike | Checkpoint | None) -> Checkpoint | None:
-    """A checkpoint with the usual settings, where a path alone is given."""
-    return path if path is None or isinstance(path, Checkpoint) else Checkpoint(path)
+        Tensors go to it one by one: a history of gradients can be larger than the memory left.
+        """
+        contents = _contents(tensors)
+        written = {"identity": json.dumps(dict(identity)), "contents": json.dumps(contents)}
+        kind = {"format": FORMAT, "version": str(VERSION)}
+        header: dict[str, Any] = {"__metadata__": kind | written}
+        end = 0
+        for name, (dtype, *shape) in contents.items():
+            start, end = end, end + tensors[name].numel() * tensors[name].element_size()
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with write_binary(self.path) as stream:
+            stream.write(len(text).to_bytes(8, "little") + text)
+            for value in tensors.values():
+                stream.write(value.detach().cpu().contiguous().numpy().reshape(-1).data)
+
+    def read(self, identity: Mapping[str, Any]) -> dict[str, Tensor]:
+        """The tensors of the file, on the host, if it was written for the same identity.
+
+        Raises `TrainingError` that names what differs where it belongs to another training.
+        """
+        saved, tensors = read_checkpoint(self.path)
+        wanted = json.loads(json.dumps(dict(identity)))
+        pairs = {key: (saved.get(key), wanted.get(key)) for key in {**saved, **wanted}}
+        others = [
+            f"{key} was {old!r} and is {new!r}" for key, (old, new) in pairs.items() if old != new
+        ]
+        if others:
+            text = f"{self.path} is the checkpoint of another training: {'; '.join(others)}."
+            raise TrainingError(f"{text} Resume with the same settings, or train without resume.")
+        return tensors
+
+
+def checkpoint_of(path: PathLike | Checkpoint | None, resume: bool) -> Checkpoint | None:
+    """Where a training is saved, with the usual settings where a path alone is given.
+
+    Raises where nothing can be written there, or where there is nothing to resume from: now, rather
+    than after an hour of training.
+    """
+    if path is None and resume:
+        raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
+    if path is None:
+        return None
+    checkpoint = path if isinstance(path, Checkpoint) else Checkpoint(path)
+    file, folder = Path(checkpoint.path), Path(checkpoint.path).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise StorageError(f"{file}: the folder {folder} is missing or not writable.")
+    if file.is_dir() or file.suffix == ".gz":
+        raise StorageError(f"{file}: a checkpoint is one file, and not gzipped: use another name.")
+    return checkpoint
 
 
 @final
@@ -71,10 +104,7 @@ class Stages:
     """
 
     def __init__(self, path: PathLike | Checkpoint | None, resume: bool) -> None:
-        if path is None and resume:
-            raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-        self.first = checkpoint_of(path)
-        self.resumes, self.number = resume, 0
+        self.first, self.resumes, self.number = checkpoint_of(path, resume), resume, 0
         if self.first is not None and not resume:
             # A stage of an earlier training must not be taken for one of this.
             own = Path(self.first.path)
@@ -93,12 +123,9 @@ class Stages:
 
 def settings_of(optimiser: Any) -> dict[str, Any]:
     """The optimiser's name and those of its settings that decide how it moves."""
-    names = [item.name for item in fields(optimiser) if item.name not in LIMITS]
-    return {"optimiser": type(optimiser).__name__} | {
-        f"optimiser.{name}": getattr(optimiser, name)
-        for name in names
-        if not callable(getattr(optimiser, name))
-    }
+    own = {f"optimiser.{k}": v for k, v in vars(optimiser).items() if k not in LIMITS}
+    own = {name: value for name, value in own.items() if not callable(value)}
+    return {"optimiser": type(optimiser).__name__} | own
 
 
 def tensors_of(state: Any) -> dict[str, Tensor]:
@@ -134,39 +161,11 @@ def _fields(state: Any) -> dict[str, Any]:
     """The arguments of a dataclass's constructor; what else it holds is made of them."""
     if isinstance(state, dict):
         return state
-    return {own.name: getattr(state, own.name) for own in fields(state) if own.init}
-
-
-def write_checkpoint(
-    path: PathLike, identity: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> None:
-    """Writes one file, whole or not at all.
-
-    Tensors go to the file one by one: a history of gradients can be larger than the memory left.
-    """
-    contents = _contents(tensors)
-    header: dict[str, Any] = {
-        "__metadata__": {
-            "format": FORMAT,
-            "version": str(VERSION),
-            "identity": json.dumps(dict(identity)),
-            "contents": json.dumps(contents),
-        }
-    }
-    end = 0
-    for name, (kind, *shape) in contents.items():
-        start, end = end, end + tensors[name].numel() * tensors[name].element_size()
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with write_binary(path) as stream:
-        stream.write(len(text).to_bytes(8, "little") + text)
-        for value in tensors.values():
-            stream.write(value.detach().cpu().contiguous().numpy().reshape(-1).data)
+    return {own.name: getattr(state, own.name) for own in fields(state)}
 
 
 def read_checkpoint(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """(identity, tensors on the host) of a file that `write_checkpoint` wrote."""
+    """(identity, tensors on the host) of a file that `Checkpoint.write` wrote."""
     if not Path(path).is_file():
         raise StorageError(f"{path}: there is no checkpoint to resume; train without resume first.")
     try:
@@ -176,38 +175,18 @@ def read_checkpoint(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if metadata.get("format") != FORMAT:
             raise StorageError(f"{path} is a safetensors file, but no training checkpoint.")
-        if metadata.get("version") != str(VERSION):
-            raise StorageError(
-                f"{path} has checkpoint version {metadata.get('version')}; this library reads "
-                f"version {VERSION}. Was it written by a newer one?"
-            )
+        if (version := metadata.get("version")) != str(VERSION):
+            raise StorageError(f"{path} has checkpoint version {version}, not {VERSION}: too new?")
         if json.loads(metadata["contents"]) != _contents(tensors):
             raise ValueError("names or shapes are not those that were written")
         return dict(json.loads(metadata["identity"])), tensors
     except StorageError:
         raise
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise StorageError(
-            f"{path} cannot be read as a checkpoint ({error}): it is truncated, damaged, or "
-            "another kind of file."
-        ) from error
+        text = f"{path} cannot be read ({error}): it is truncated, damaged, or no checkpoint."
+        raise StorageError(text) from error
 
 
 def _contents(tensors: Mapping[str, Tensor]) -> dict[str, list[Any]]:
     """The type and shape under each name, written twice to a file so that damage shows."""
     return {name: [KINDS[value.dtype], *value.shape] for name, value in tensors.items()}
-
-
-def check_same(path: PathLike, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raises `TrainingError` that names what differs between a checkpoint and this training."""
-    wanted = json.loads(json.dumps(dict(wanted)))
-    differences = [
-        f"{key} was {saved.get(key)!r} and is {wanted.get(key)!r}"
-        for key in {**saved, **wanted}
-        if saved.get(key) != wanted.get(key)
-    ]
-    if differences:
-        raise TrainingError(
-            f"{path} is the checkpoint of another training: {'; '.join(differences)}. "
-            "Resume with the same settings, or train without resume to start again."
-        )

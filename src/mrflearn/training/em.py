@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, final
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
+from mrflearn.io.files import PathLike
 from mrflearn.objectives.base import under
 from mrflearn.objectives.problem import Meter
 from mrflearn.training.checkpoint import Checkpoint
@@ -44,7 +45,7 @@ class EM:
         *,
         identity: Mapping[str, Any] | None = None,
         progress: bool = False,
-        checkpoint: Checkpoint | None = None,
+        checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Outcome[Parameters]:
         """The parameters after the last step; row k of the history has the value before step k.
@@ -63,11 +64,7 @@ class _State:
     before: Parameters
     iteration: int = 0
     value: float = math.nan
-    gradient_norm: float = math.nan
-    size: float = 1.0
-    step: float = 1.0
-    since: int = 0
-    noise: float = 0.0
+    gradient_norm, size, step, since, noise = math.nan, 1.0, 1.0, 0, 0.0
 
 
 @final
@@ -82,8 +79,7 @@ class _Steps(Plan[Parameters]):
     meter: Meter = field(default_factory=Meter)
 
     def __post_init__(self) -> None:
-        limit, delta = self.settings.max_iterations, self.settings.tolerance
-        self.rule = StopRule(limit, period=1, delta=delta)
+        self.rule = StopRule(self.settings.max_iterations, period=1, delta=self.settings.tolerance)
 
     def begin(self) -> None: ...
 
@@ -93,15 +89,13 @@ class _Steps(Plan[Parameters]):
         value, after = self.step(before)
         if not math.isfinite(value):
             raise TrainingError(
-                f"the log-likelihood is {-value} after {self.state.iteration} steps: some sentence "
-                "or document cannot be produced at all. Give the model a level that can produce "
-                "any word, or take such data out."
+                f"the log-likelihood is {-value}: some sentence or document cannot be produced. "
+                "Give the model a level that can produce any word, or take such data out."
             )
         if value > last + self.settings.slack * abs(value):
             raise TrainingError(
                 f"the log-likelihood fell from {-last:.10g} to {-value:.10g} in step "
-                f"{self.state.iteration}, which expectation-maximisation cannot do. Is the model "
-                "in single precision? Then allow more slack."
+                f"{self.state.iteration}, which EM cannot do; in single precision allow more slack."
             )
         self.state = _State(after, before, self.state.iteration + 1, value)
         self.meter.evaluations += 1

@@ -37,22 +37,13 @@ from mrflearn.errors import DataError, GraphError
 from mrflearn.features.observations import CliqueCounts, Samples
 from mrflearn.graph.factor_graph import FactorGraph, factor_degrees
 from mrflearn.graph.gauges import reference_gauge
-from mrflearn.graph.neighbourhood import (
-    LocalShape,
-    Neighbourhoods,
-    lone_cliques,
-    neighbourhoods,
-)
+from mrflearn.graph.neighbourhood import LocalShape, Neighbourhoods, lone_cliques, neighbourhoods
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.io.files import PathLike
 from mrflearn.models.tabular import ParameterLayout, TabularModel
+from mrflearn.objectives.base import numbered
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
-from mrflearn.training.checkpoint import (
-    Checkpoint,
-    check_same,
-    read_checkpoint,
-    write_checkpoint,
-)
+from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
 from mrflearn.training.newton import LocalNewton, LocalSolution, cholesky_with_ridge
 from mrflearn.training.outcome import Ending, Outcome
 
@@ -64,63 +55,31 @@ PADDING = 1 << 15  # joint states, over all problems, that cost what one more sh
 MOST_CELLS = 1 << 22  # joint states of one neighbourhood
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
 
-# Local problems in blocks of one shape: planned once, counted and solved anywhere.
+# Local problems in blocks of one shape: cut once, counted and solved anywhere.
 
 
-@dataclass(frozen=True, eq=False)
-class ProblemBlock:
-    """Some problems of the plan's shape of that number, with their counts where these are known.
+def problem_blocks(
+    problems: Sequence[Neighbourhoods], *, own: bool = False, missing: bool = False
+) -> list[Neighbourhoods]:
+    """All local problems of an estimator, in blocks that bound memory and often fit the cache.
 
-    `factors` are those whose parameters are learned from these problems, the first to touch them.
+    `factors` are those whose parameters are learned from a problem: all that touch it, or, with
+    `own`, the first alone.
     """
-
-    shape: int
-    scope: Int[Tensor, "q n"]
-    factors: Int[Tensor, "q t"]
-    counts: Float[Tensor, "x q"] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class LocalPlan:
-    """All local problems of an estimator: their shapes, and blocks of problems of one shape.
-
-    Blocks bound memory, and fit the processor's cache if they can.
-    """
-
-    shapes: tuple[LocalShape, ...]
-    blocks: tuple[ProblemBlock, ...]
-
-    @classmethod
-    def of(
-        cls, problems: Sequence[Neighbourhoods], *, own: bool = False, missing: bool = False
-    ) -> LocalPlan:
-        """From problems of which all touching factors are learned, or, with `own`, the first."""
-        blocks = []
-        if own:
-            problems = padded(problems)
-        for number, group in enumerate(problems):
-            # In memory of their own: with a view, the whole would travel to other processes.
-            size = _problems_at_once(group, missing)
-            parts = zip(group.scope.split(size), group.factors.split(size), strict=True)
-            blocks += [ProblemBlock(number, scope.clone(), kept.clone()) for scope, kept in parts]
-        return cls(tuple(group.shape for group in problems), tuple(blocks))
-
-    def places(self, layout: ParameterLayout, block: ProblemBlock) -> Int[Tensor, "p q"]:
-        """Where the parameters learned from a block stand in the flat vector of all."""
-        return layout.terms(self.shapes[block.shape], block.factors)
-
-
-def _problems_at_once(group: Neighbourhoods, missing: bool) -> int:
-    shape = group.shape
-    sizes = [size + missing for size in shape.sizes]
-    if prod(sizes) > MOST_CELLS:
-        clique = group.scope[0, : shape.own].tolist()
-        raise GraphError(
-            f"the neighbourhood of clique {clique} has {len(sizes)} variables and "
-            f"{prod(sizes):.3g} joint states; at most {MOST_CELLS:,} can be handled. "
-            "Use pseudolikelihood (the estimator 'pl') on such a graph."
-        )
-    return max(1, min(MOST_PROBLEMS, BLOCK // max(prod(sizes), shape.work)))
+    blocks = []
+    for group in padded(problems) if own else problems:
+        shape, cells = group.shape, prod(size + missing for size in group.shape.sizes)
+        if cells > MOST_CELLS:
+            text = f"the neighbourhood of clique {group.scope[0, : shape.own].tolist()} has"
+            raise GraphError(
+                f"{text} {len(shape.sizes)} variables and {cells:.3g} joint states; at most "
+                f"{MOST_CELLS:,} can be handled. Use pseudolikelihood (the estimator 'pl')."
+            )
+        size = max(1, min(MOST_PROBLEMS, BLOCK // max(cells, shape.work)))
+        parts = zip(group.scope.split(size), group.factors.split(size), strict=True)
+        # In memory of their own: with a view, the whole would travel to other processes.
+        blocks += [Neighbourhoods(shape, scope.clone(), own.clone()) for scope, own in parts]
+    return blocks
 
 
 class _Member(NamedTuple):
@@ -216,28 +175,29 @@ def _joined(roles: Counter[Any], members: list[_Member]) -> Neighbourhoods:
 
 @dataclass(frozen=True, eq=False)
 class SolveBlock:
-    """The task of one worker: count a block (unless done before), solve it, keep what is learned.
+    """The task of one worker: count a block (unless that is done), solve it, keep what is learned.
 
     With `weigh`, local estimates come with their precision.
     """
 
-    shapes: tuple[LocalShape, ...]
     newton: LocalNewton
     samples: Samples | None = None
     missing: bool = False
     weigh: bool = False
 
     @cached_property
-    def _tables(self) -> dict[int, LocalTables]:
+    def _tables(self) -> dict[LocalShape, LocalTables]:
         return {}
 
     @torch.inference_mode()  # a fifth of the time of many short operations
-    def __call__(self, block: ProblemBlock) -> LocalSolution:
-        shape, counts = self.shapes[block.shape], block.counts
+    def __call__(
+        self, block: Neighbourhoods, counts: Float[Tensor, "x q"] | None = None
+    ) -> LocalSolution:
+        shape = block.shape
         if counts is None:
             assert self.samples is not None  # noqa: S101 - one of the two is given
             counts = self.samples.count(block.scope, shape.sizes)
-        tables = self._tables.setdefault(block.shape, LocalTables(shape, counts.device))
+        tables = self._tables.setdefault(shape, LocalTables(shape, counts.device))
         if self.missing:
             found = self.newton.with_missing(tables, counts)
         else:
@@ -278,15 +238,14 @@ def check_support(
         row = int(wrong.nonzero()[0])
         raise DataError(
             f"too few samples for clique {cliques[row].tolist()}: {float(counts[:, row].sum()):g} "
-            "samples never show some joint state around it, so its best parameter would be "
-            "infinite. Give a penalty (l2=0.1), more samples, or fewer cliques."
+            "never show some joint state. Give a penalty (l2=0.1), more samples, or fewer cliques."
         )
 
 
 def lap_refuses(graph: FactorGraph, *, missing: bool) -> str | None:
     """Why the neighbourhoods of a graph are too large for LAP; None where they are not."""
     try:
-        LocalPlan.of(neighbourhoods(graph, "dense"), missing=missing)
+        problem_blocks(neighbourhoods(graph, "dense"), missing=missing)
     except GraphError as error:
         return str(error).partition(". ")[0]
     return None
@@ -295,12 +254,9 @@ def lap_refuses(graph: FactorGraph, *, missing: bool) -> str | None:
 def check_untied(graph: FactorGraph) -> None:
     """Raises `GraphError` where cliques share tables or variables stand for several."""
     for group in graph.groups:
-        shared = len(group) and len(group.table.unique()) < len(group)
-        if shared:
-            raise GraphError(
-                f"group '{group.name}' shares tables between cliques; LAP learns each clique by "
-                "itself. Build the graph with tied=False, or use the estimator 'pl' or 'ml'."
-            )
+        if len(group) and len(group.table.unique()) < len(group):
+            text = f"group '{group.name}' shares tables between cliques, which LAP cannot learn."
+            raise GraphError(f"{text} Build the graph with tied=False, or use 'pl' or 'ml'.")
 
 
 # LAP and consensus: the field from the solutions of its local problems.
@@ -308,8 +264,8 @@ def check_untied(graph: FactorGraph) -> None:
 
 def fit_locally(
     graph: FactorGraph,
-    plan: LocalPlan,
-    task: Callable[[ProblemBlock], LocalSolution],
+    blocks: Sequence[Neighbourhoods],
+    task: Callable[[Neighbourhoods], LocalSolution],
     mapper: Mapper = map,
     checkpoint: PathLike | Checkpoint | None = None,
     resume: bool = False,
@@ -321,21 +277,17 @@ def fit_locally(
     check_untied(graph)
     started = time.perf_counter()
     layout = ParameterLayout.of(graph)
-    identity = {"model": "LAP", "blocks": len(plan.blocks), "parameters": layout.size}
-    if checkpoint is not None:
-        if not isinstance(checkpoint, Checkpoint):
-            checkpoint = Checkpoint(checkpoint)
-        checkpoint.check_writable()
-    solved = _read(checkpoint, identity) if checkpoint is not None and resume else []
+    identity = {"model": "LAP", "blocks": len(blocks), "parameters": layout.size}
+    file = checkpoint_of(checkpoint, resume) if checkpoint is not None or resume else None
+    solved = _read(file, identity) if file is not None and resume else []
     saved, at = len(solved), time.monotonic()
-    for found in mapper(task, plan.blocks[len(solved) :]):
+    for found in mapper(task, blocks[len(solved) :]):
         solved.append(found)
-        last = len(solved) == len(plan.blocks)
-        since = len(solved) - saved, time.monotonic() - at
-        if checkpoint is not None and (last or checkpoint.due(*since)):
-            _write(checkpoint, identity, solved)
+        last = len(solved) == len(blocks)
+        if file is not None and (last or file.due(len(solved) - saved, time.monotonic() - at)):
+            _write(file, identity, solved)
             saved, at = len(solved), time.monotonic()
-    places = (plan.places(layout, block) for block in plan.blocks)
+    places = (layout.terms(block.shape, block.factors) for block in blocks)
     model = layout.model(graph, weighted_mean(layout, zip(places, solved, strict=True)))
     return _outcome(model, solved, time.perf_counter() - started)
 
@@ -358,11 +310,9 @@ def weighted_mean(
 SAVED = ("terms", "value", "iterations", "converged", "stuck")  # of a block, in a checkpoint
 
 
-def _read(checkpoint: Checkpoint, expected: dict[str, Any]) -> list[LocalSolution]:
+def _read(checkpoint: Checkpoint, identity: dict[str, Any]) -> list[LocalSolution]:
     """What was found so far, block by block."""
-    identity, tensors = read_checkpoint(checkpoint.path)
-    check_same(checkpoint.path, identity, expected)
-    solved = []
+    tensors, solved = checkpoint.read(identity), []
     for k in range(int(tensors["solved"])):
         terms, value, iterations, *flags = (tensors[f"{k}.{name}"] for name in SAVED)
         solved.append(LocalSolution(terms, value, int(iterations), *(f.bool() for f in flags)))
@@ -372,12 +322,11 @@ def _read(checkpoint: Checkpoint, expected: dict[str, Any]) -> list[LocalSolutio
 def _write(
     checkpoint: Checkpoint, identity: dict[str, Any], solved: Sequence[LocalSolution]
 ) -> None:
-    tensors = {"solved": torch.tensor(len(solved), dtype=torch.float64)}
-    for k, found in enumerate(solved):
-        for name in SAVED:
-            held = torch.as_tensor(getattr(found, name))
-            tensors[f"{k}.{name}"] = held if held.is_floating_point() else held.double()
-    write_checkpoint(checkpoint.path, identity, tensors)
+    count = {"solved": torch.tensor(len(solved), dtype=torch.float64)}
+    held = [
+        {name: torch.as_tensor(getattr(own, name)).double() for name in SAVED} for own in solved
+    ]
+    checkpoint.write(identity, count | numbered(held))
 
 
 def _outcome(
@@ -388,22 +337,12 @@ def _outcome(
     stuck = sum(int(found.stuck.sum()) for found in solved)
     unfinished = sum(int((~found.converged).sum()) for found in solved) - stuck
     iterations = max((found.iterations for found in solved), default=0)
+    value = sum(float(found.value.sum()) for found in solved)
     ending: Ending = "stuck" if stuck else "limit" if unfinished else "gradient"
-    reason = f"all {problems:,} local problems were solved"
-    if stuck or unfinished:
-        ends = ((unfinished, "ended at the limit of iterations"), (stuck, "found no better point"))
-        parts = [f"{count:,} of {problems:,} local problems {end}" for count, end in ends if count]
-        reason = "; ".join(parts)
-    return Outcome(
-        model=model,
-        value=sum(float(found.value.sum()) for found in solved),
-        iterations=iterations,
-        evaluations=iterations,
-        ending=ending,
-        reason=reason,
-        history=(),
-        seconds=seconds,
-    )
+    ends = ((unfinished, "ended at the limit of iterations"), (stuck, "found no better point"))
+    parts = [f"{count:,} of {problems:,} local problems {end}" for count, end in ends if count]
+    reason = "; ".join(parts) or f"all {problems:,} local problems were solved"
+    return Outcome(model, value, iterations, iterations, ending, reason, (), seconds)
 
 
 # Piecewise training and pseudo-moment matching: the field from the counts of its cliques.
@@ -433,16 +372,10 @@ def pseudo_moments(graph: FactorGraph, counts: CliqueCounts) -> Outcome[TabularM
     started = time.perf_counter()
     field = matched_potentials(graph, counts)
     pairs = zip(field.tables, counts.counts, strict=True)
-    return Outcome(
-        model=TabularModel.from_potentials(reference_gauge(field)),
-        value=-sum(float((table.dense() * seen).sum()) for table, seen in pairs),
-        iterations=0,
-        evaluations=0,
-        ending="value",
-        reason="the moments were matched in closed form.",
-        history=(),
-        seconds=time.perf_counter() - started,
-    )
+    value = -sum(float((table.dense() * seen).sum()) for table, seen in pairs)
+    model = TabularModel.from_potentials(reference_gauge(field))
+    ended: tuple[Ending, str] = ("value", "the moments were matched in closed form.")
+    return Outcome(model, value, 0, 0, *ended, (), time.perf_counter() - started)
 
 
 def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
@@ -470,9 +403,7 @@ def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
 def _log_share(name: str, seen: Float[Tensor, " f *shape"]) -> Float[Tensor, " f *shape"]:
     if bool((seen <= 0).any()):
         factor = int((seen <= 0).flatten(1).any(dim=1).nonzero()[0])
-        raise DataError(
-            f"group '{name}', clique {factor}: some joint state was never seen, and its score "
-            "would be -inf. Give more samples, or estimator='pw' with a penalty (l2=0.1)."
-        )
+        text = f"group '{name}', clique {factor}: some joint state was never seen."
+        raise DataError(f"{text} Give more samples, or estimator='pw' with a penalty (l2=0.1).")
     total = seen.flatten(1).sum(dim=1).reshape(-1, *[1] * (seen.ndim - 1))
     return (seen / total).log()

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
@@ -113,8 +113,7 @@ class Memory:
         step with change, change with change, every filled row with the new descent vector.
         """
         place = SLOTS + 2 * self.free
-        change = self.rows[place + 1]
-        torch.sub(gradient, before, out=change)
+        change = torch.sub(gradient, before, out=self.rows[place + 1])
         return torch.cat((self.rows[place : place + 2] @ change, self.filled @ self.trial))
 
     def slope(self, measured: Numbers) -> float:
@@ -231,7 +230,7 @@ class QuasiNewtonState:
     iteration: int = 0
     since: int = 0
     crossings: int = 0
-    exact: bool = field(default=True, init=False)
+    exact = True
 
     def __post_init__(self) -> None:
         self.trial, self.direction = self.vector.clone(), torch.empty_like(self.vector)
@@ -286,14 +285,8 @@ class QuasiNewtonState:
 
     def finds_noise(self, problem: Problem) -> bool:
         """Whether values here have more noise than was thought; it is then known."""
-
-        def value(near: Tensor) -> float:
-            return problem.with_l1(near, problem.total(near)).value.item()
-
-        before = self.noise
-        self.measured = measure_noise(value, self.vector, problem.seed)
-        if not math.isfinite(self.measured):
-            self.measured = 0.0
+        before, measured = self.noise, measure_noise(problem.value, self.vector, problem.seed)
+        self.measured = measured if math.isfinite(measured) else 0.0
         return self.noise > before
 
     def no_way_down(self) -> Verdict:
@@ -303,17 +296,15 @@ class QuasiNewtonState:
         gain = 0.5 * move * self.gradient_norm
         lost = max(4 * TRUST * self.noise, NEGLIGIBLE * abs(self.value))
         if gain <= lost or move <= 64 * torch.finfo(kind).eps * self.size:
-            return Verdict(
-                "value",
-                f"the value no longer falls: what is left to gain (about {gain:.1e}) is lost in "
-                f"the noise of {str(kind).removeprefix('torch.')} values ({lost:.1e}).",
-            )
-        return Verdict(
-            "stuck",
+            text = f"the value no longer falls: what is left to gain (about {gain:.1e}) is lost in"
+            name = str(kind).removeprefix("torch.")
+            return Verdict("value", f"{text} the noise of {name} values ({lost:.1e}).")
+        text = (
             "training failed: no step against the gradient lowers the value, though the gradient "
             f"has norm {self.gradient_norm:.1e} and values are exact to {self.noise:.1e}. The "
-            "inference inside may not have converged, or the value has a corner here.",
+            "inference inside may not have converged, or the value has a corner here."
         )
+        return Verdict("stuck", text)
 
 
 # What L-BFGS and OWL-QN share, and L-BFGS itself.
@@ -336,9 +327,7 @@ class QuasiNewton(ABC):
 
     def __post_init__(self) -> None:
         if self.history < 1:
-            raise TrainingError(
-                f"history={self.history}: at least one pair must be remembered; 10 is usual."
-            )
+            raise TrainingError(f"history={self.history}: one pair at least is remembered; try 10.")
 
     @property
     def vectors_held(self) -> int:

@@ -23,15 +23,7 @@ from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.io.files import PathLike
 from mrflearn.objectives.base import Objective, under
 from mrflearn.objectives.problem import Meter, Penalty, Problem, Scaling
-from mrflearn.training.checkpoint import (
-    Checkpoint,
-    check_same,
-    checkpoint_of,
-    read_checkpoint,
-    settings_of,
-    tensors_of,
-    write_checkpoint,
-)
+from mrflearn.training.checkpoint import Checkpoint, checkpoint_of, settings_of, tensors_of
 from mrflearn.training.outcome import (
     Best,
     Callback,
@@ -57,9 +49,8 @@ def interruptible(*, announce: bool = False) -> Iterator[threading.Event]:
     handled by someone else it stays so: then the interrupt is never set here.
     """
     interrupt = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
     here = threading.current_thread() is threading.main_thread()
-    if not here or before is not signal.default_int_handler:
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield interrupt
         return
 
@@ -74,7 +65,7 @@ def interruptible(*, announce: bool = False) -> Iterator[threading.Event]:
     try:
         yield interrupt
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # The loop around every training: stop rules, callbacks, progress, Ctrl-C, checkpoints.
@@ -169,16 +160,9 @@ def train(
     resume: bool = False,
 ) -> Outcome[M]:
     """Iterates a plan until something ends it; the options are those of `minimise`."""
-    saved = None if checkpoint is None else checkpoint_of(checkpoint)
-    if saved is not None:
-        saved.check_writable()
-    elif resume:
-        raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-    watching = [item.begin() if isinstance(item, EarlyStopping) else item for item in callbacks]
-    with (
-        interruptible(announce=progress) as interrupt,
-        reporting(progress, plan.rule) as reporter,
-    ):
+    saved = checkpoint_of(checkpoint, resume) if checkpoint is not None or resume else None
+    watching = [Watch(item) if isinstance(item, EarlyStopping) else item for item in callbacks]
+    with interruptible(announce=progress) as interrupt, reporting(progress, plan.rule) as reporter:
         training = _Training(plan, watching, reporter, interrupt, saved)
         training.resume() if resume else training.begin()
         return training.outcome(training.go())
@@ -218,8 +202,7 @@ class _Training(Generic[M]):
 
     def resume(self) -> None:
         assert self.checkpoint is not None  # noqa: S101 - train() made sure
-        identity, tensors = read_checkpoint(self.checkpoint.path)
-        check_same(self.checkpoint.path, identity, self.identity)
+        tensors = self.checkpoint.read(self.identity)
         evaluations, self.earlier = tensors["training.progress"].tolist()
         self.history = [Row.of(numbers) for numbers in tensors["training.history"].tolist()]
         self.plan.restore(tensors)
@@ -260,8 +243,7 @@ class _Training(Generic[M]):
 
     def halt_if_due(self) -> None:
         """Raises `Halt` where no further evaluation should begin."""
-        verdict = self.limit(-1)
-        if verdict is not None:
+        if (verdict := self.limit(-1)) is not None:
             raise Halt(verdict)
 
     def limit(self, iteration: int) -> Verdict | None:
@@ -326,7 +308,7 @@ class _Training(Generic[M]):
         tensors |= self.plan.tensors()
         for k, watch in enumerate(self.watches):
             tensors |= {f"watch{k}.{name}": value for name, value in watch.tensors().items()}
-        write_checkpoint(self.checkpoint.path, self.identity, tensors)
+        self.checkpoint.write(self.identity, tensors)
         self.saved = (self.plan.state.iteration, self.seconds)
 
 
@@ -413,19 +395,14 @@ def minimise(
 
 def _check(objective: Objective[Any], start: Tensor, seed: int) -> None:
     if start.dtype not in (torch.float32, torch.float64) or start.ndim != 1:
-        raise TrainingError(
-            f"parameters are {start.dtype} of shape {tuple(start.shape)}; training needs one flat "
-            "vector of float32 or float64."
-        )
+        given = f"parameters are {start.dtype} of shape {tuple(start.shape)}"
+        raise TrainingError(f"{given}; training needs one flat vector of float32 or float64.")
     if seed < 0:
         raise TrainingError(f"seed={seed}: seeds count from 0.")
-    finite = start.isfinite()
-    if not bool(finite.all()):
-        index = int((~finite).int().argmax())
-        raise TrainingError(
-            f"parameter {objective.layout.place(index)} starts as {float(start[index])}; "
-            "starting parameters must be finite."
-        )
+    if not bool(start.isfinite().all()):
+        index = int((~start.isfinite()).int().argmax())
+        given = f"parameter {objective.layout.place(index)} starts as {float(start[index])}"
+        raise TrainingError(f"{given}; starting parameters must be finite.")
 
 
 @final
@@ -454,7 +431,7 @@ class _Descent(Plan[M]):
             assert self.in_double is not None  # noqa: S101 - `goes_on` asked
             objective = self.in_double()
         like = self.start.to(dtype)
-        return Problem.of(objective, self.penalty, self.scaling, like, self.seed, self.meter)
+        return Problem(objective, self.penalty, self.scaling, like, self.seed, self.meter)
 
     def begin(self) -> None:
         scaling = self.current.scaling
@@ -519,5 +496,5 @@ class _Descent(Plan[M]):
     def result(self, best: Best, *, exact: bool) -> tuple[M, float]:
         value = best.value
         if exact and not self.state.exact:
-            value = self.current.total(best.vector).value.item() + self.origin
+            value = self.current.value(best.vector) + self.origin
         return self.at(best.vector.clone()), value

@@ -103,15 +103,15 @@ def _neighbours(
     problem = Lasso.of(samples, int(sizes.max()))
     variables = len(sizes)
     point = problem.without_couplings()
-    most = float(pair_norms(problem.losses(point)[1].couplings).max())
-    best = torch.full((variables,), torch.inf, dtype=torch.float64, device=point.fields.device)
+    most = float(problem.pair_norms(problem.losses(point)[1]).max())
+    best = torch.full((variables,), torch.inf, dtype=torch.float64, device=point.device)
     chosen = torch.zeros(variables, variables, dtype=torch.bool, device=best.device)
     free = (sizes - 1).double()
     cost = torch.outer(free, free) * math.log(problem.total)  # of the numbers that a pair has
     cost += 2 * gamma * math.log(max(2, possible - 1))
     for share in shares:
         point = problem.solve(point, most * share)
-        active = pair_norms(point.couplings) > 0
+        active = problem.pair_norms(point) > 0
         criterion = 2 * problem.total * problem.losses(point)[0] + (active * cost).sum(dim=0)
         better = criterion < best
         best = torch.where(better, criterion, best)
@@ -119,29 +119,20 @@ def _neighbours(
     return chosen
 
 
-class Regressions(NamedTuple):
-    """All variables' regressions side by side: column (j, a) belongs to variable j."""
-
-    fields: Float[Tensor, "v s"]
-    couplings: Float[Tensor, "v s v s"]  # [k, b, j, a]: what k in state b adds to state a of j
-
-
-def pair_norms(couplings: Float[Tensor, "v s v s"]) -> Float[Tensor, "v v"]:
-    """The norm of each pair's table, zero for a variable with itself."""
-    return couplings.square().sum(dim=(1, 3)).sqrt().fill_diagonal_(0)
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class Lasso:
     """Group-lasso regressions of every variable on all others, solved together.
 
-    One-hot columns are centred by their frequencies, so that fields and couplings do not pull
-    against each other and one step length is good for all.
+    A point is a matrix of c = v s columns, one for each state of each variable: its first row holds
+    the fields, row 1 + (k, b) what variable k in state b adds to the scores.  One-hot columns are
+    centred by their frequencies, so that fields and couplings do not pull against each other and
+    one step length is good for all.
     """
 
     parts: tuple[tuple[CodedRows, Float[Tensor, " n"]], ...]
-    frequencies: Float[Tensor, "v s"]
+    frequencies: Float[Tensor, " c"]
+    states: int
     total: float
     step: float
 
@@ -153,34 +144,40 @@ class Lasso:
             for part in samples.chunks(ROWS)
         )
         ones = sum(coded.transposed_times(w.unsqueeze(1)) for coded, w in parts)
-        frequencies = torch.as_tensor(ones).view(-1, states)
-        steepest = _largest_eigenvalue(parts, frequencies)
+        frequencies = torch.as_tensor(ones).view(-1)
+        steepest = _largest_eigenvalue(parts, frequencies.unsqueeze(1))
         # The curvature of a log-sum-exp is at most one half.
-        return cls(parts, frequencies, total, 2 / max(1.0, 1.05 * steepest))
+        return cls(parts, frequencies, states, total, 2 / max(1.0, 1.05 * steepest))
 
-    def without_couplings(self) -> Regressions:
+    def without_couplings(self) -> Float[Tensor, "1+c c"]:
         """The best point where no variable has neighbours."""
-        variables, states = self.frequencies.shape
-        couplings = self.frequencies.new_zeros(variables, states, variables, states)
-        return Regressions((self.frequencies + 1e-9).log(), couplings)
+        couplings = self.frequencies.new_zeros(len(self.frequencies), len(self.frequencies))
+        return torch.cat([(self.frequencies + 1e-9).log().unsqueeze(0), couplings])
 
-    def losses(self, point: Regressions) -> tuple[Float[Tensor, " v"], Regressions]:
+    def pair_norms(self, point: Float[Tensor, "1+c c"]) -> Float[Tensor, "v v"]:
+        """The norm of each pair's table, zero for a variable with itself."""
+        tables = point[1:].unflatten(0, (-1, self.states)).unflatten(2, (-1, self.states))
+        norms: Tensor = tables.square().sum(dim=(1, 3)).sqrt()
+        return norms.fill_diagonal_(0)
+
+    def losses(self, point: Float[Tensor, "1+c c"]) -> tuple[Tensor, Float[Tensor, "1+c c"]]:
         """The mean of -log p(variable | others) of each variable, and their sum's gradient."""
-        column = self.frequencies.reshape(-1, 1)
-        matrix = point.couplings.reshape(len(column), -1)
-        fields = (point.fields.reshape(1, -1) - column.t() @ matrix).view_as(point.fields)
-        losses, gradient, couplings = potts_pseudolikelihood(
-            fields, point.couplings, *self.parts[0]
-        )
+        fields = (point[0] - self.frequencies @ point[1:]).view(-1, self.states)
+        couplings = point[1:].view(*fields.shape, *fields.shape)
+        losses, by_fields, found = potts_pseudolikelihood(fields, couplings, *self.parts[0])
         for part in self.parts[1:]:
-            more = potts_pseudolikelihood(fields, point.couplings, *part)
-            losses, gradient, couplings = losses + more[0], gradient + more[1], couplings + more[2]
-        couplings -= (column * gradient.reshape(1, -1)).view_as(couplings)
-        return losses, Regressions(gradient, couplings)
+            more = potts_pseudolikelihood(fields, couplings, *part)
+            losses, by_fields, found = losses + more[0], by_fields + more[1], found + more[2]
+        found = found.view_as(point[1:]).addr_(self.frequencies, by_fields.view(-1), alpha=-1)
+        return losses, torch.cat([by_fields.view(1, -1), found])
 
     def solve(
-        self, start: Regressions, strength: float, most: int = 500, tolerance: float = 1e-5
-    ) -> Regressions:
+        self,
+        start: Float[Tensor, "1+c c"],
+        strength: float,
+        most: int = 500,
+        tolerance: float = 1e-5,
+    ) -> Float[Tensor, "1+c c"]:
         """The minimum of loss + strength * norms, by accelerated proximal steps.
 
         [Beck and Teboulle 2009]
@@ -188,22 +185,18 @@ class Lasso:
         """
         here, ahead, momentum = start, start, 1.0
         for _ in range(most):
-            gradient = self.losses(ahead)[1]
-            couplings = ahead.couplings - self.step * gradient.couplings
-            kept = shrinkage(pair_norms(couplings), self.step * strength)
-            new = Regressions(
-                ahead.fields - self.step * gradient.fields, couplings * kept[:, None, :, None]
-            )
-            move = new.couplings - here.couplings
-            uphill = float(((ahead.couplings - new.couplings) * move).sum()) > 0
+            new = ahead - self.step * self.losses(ahead)[1]
+            kept = shrinkage(self.pair_norms(new), self.step * strength)
+            for axis in (0, 1):
+                kept = kept.repeat_interleave(self.states, dim=axis)
+            new[1:] *= kept
+            move = new - here
+            uphill = float(((ahead - new) * move)[1:].sum()) > 0
             grown = 1.0 if uphill else (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            push = 0.0 if uphill else (momentum - 1) / grown
-            ahead = Regressions(
-                new.fields + push * (new.fields - here.fields), new.couplings + push * move
-            )
-            change = float(move.norm()) + float((new.fields - here.fields).norm())
+            ahead = new + (0.0 if uphill else (momentum - 1) / grown) * move
             here, momentum = new, grown
-            if change <= tolerance * max(1.0, float(here.couplings.norm())):
+            change = float(move[0].norm()) + float(move[1:].norm())
+            if change <= tolerance * max(1.0, float(here[1:].norm())):
                 break
         return here
 
@@ -225,13 +218,11 @@ def _filled(
 
 
 def _largest_eigenvalue(
-    parts: tuple[tuple[CodedRows, Tensor], ...], frequencies: Float[Tensor, "v s"]
+    parts: tuple[tuple[CodedRows, Tensor], ...], mean: Float[Tensor, "c 1"]
 ) -> float:
     """Of the covariance of the one-hot columns, by power steps (from below, hence the margin)."""
     generator = torch.Generator().manual_seed(0)  # of a start that the result does not depend on
-    vector = torch.rand(frequencies.numel(), 1, generator=generator, dtype=torch.float64)
-    vector = vector.to(frequencies.device)
-    mean = frequencies.reshape(-1, 1)
+    vector = torch.rand(mean.shape, generator=generator, dtype=torch.float64).to(mean.device)
     value = 1.0
     for _ in range(50):
         vector = vector / vector.norm().clamp_min(1e-300)

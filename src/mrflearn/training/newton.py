@@ -17,16 +17,17 @@ when what is missing does not depend on its own value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, final
+from operator import itemgetter
+from types import SimpleNamespace
+from typing import TypeAlias, final
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.graph.neighbourhood import LocalShape
-from mrflearn.objectives.base import Evaluation, Layout, Objective
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_auxiliary import (
     AuxiliaryLikelihood,
     LocalFit,
@@ -65,13 +66,11 @@ class LocalSolution:
     precision: Float[Tensor, "p q"] | None = None  # of the parameters: inverse variances
 
 
-class NewtonStep(NamedTuple):
-    """Where a step of every problem has led; `done`: nothing more to gain; `stuck`: no way on."""
-
-    terms: Float[Tensor, "p q"]
-    fit: LocalFit
-    done: Bool[Tensor, " q"]
-    stuck: Bool[Tensor, " q"]
+# Where a step of every problem has led: terms, what they give, where there is nothing more to gain,
+# and where there is no way on.
+NewtonStep: TypeAlias = tuple[
+    Float[Tensor, "p q"], LocalFit, Bool[Tensor, " q"], Bool[Tensor, " q"]
+]
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ class LocalNewton:
             done = (goal - terms).abs().amax(dim=0) <= self.tolerance
             begin, level = (terms, fit), torch.zeros_like(fit.value)
             moved, trial, length = self._search(problems, begin, goal, level, level + 1)
-            return NewtonStep(moved, trial, done, (length == 0) & ~done)
+            return moved, trial, done, (length == 0) & ~done
         gradient = problems.gradient(fit).add_(terms, alpha=2 * self.l2)
         hessian = problems.hessian(fit)
         hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
@@ -150,13 +149,13 @@ class LocalNewton:
         done = reach * spread.clamp_max(1.0) <= self.tolerance
         if bool((spread <= ALWAYS_LESS).all()):
             moved = terms + direction
-            return NewtonStep(moved, problems.at(moved), (done & ~failed) | flat, failed & ~flat)
+            return moved, problems.at(moved), (done & ~failed) | flat, failed & ~flat
         slope = (direction * gradient).sum(dim=0)
         length = (LONGEST_STEP / reach.clamp_min(LONGEST_STEP)).to(terms.dtype)
         goal = terms + direction
         moved, trial, length = self._search(problems, (terms, fit), goal, slope, length)
         stuck = (failed | (length == 0)) & ~flat
-        return NewtonStep(moved, trial, (done & (length == 1) & ~failed) | flat, stuck)
+        return moved, trial, (done & (length == 1) & ~failed) | flat, stuck
 
     def _search(
         self,
@@ -189,8 +188,7 @@ class LocalNewton:
 
     def _newton(self, problems: AuxiliaryLikelihood) -> LocalSolution:
         terms, value = self._start(problems), torch.zeros_like(problems.total)
-        converged = torch.zeros_like(value, dtype=torch.bool)
-        stuck = torch.zeros_like(converged)
+        converged, stuck = torch.zeros(2, len(value), dtype=torch.bool, device=value.device)
         left = torch.arange(len(value), device=value.device)
         current, fit = terms.clone(), problems.at(terms)
         iterations = 0
@@ -212,10 +210,12 @@ class LocalNewton:
     def _quasi_newton(self, problems: AuxiliaryLikelihood) -> LocalSolution:
         optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=1e-12)
         outcome = minimise(_Joint(problems), optimiser, penalty=Penalty(l2=self.l2))
-        terms = outcome.model.view(problems.observed.shape).clone()
-        value = problems.at(terms).value + self.l2 * terms.square().sum(dim=0)
-        ended = torch.full_like(value, float(outcome.converged)) > 0
-        stuck = torch.full_like(ended, outcome.ending == "stuck")
+        terms = outcome.model.clone()
+        value = problems.at(terms).value + self._penalty(problems.shape, terms)
+        ended, stuck = (
+            torch.full_like(value, flag, dtype=torch.bool)
+            for flag in (outcome.converged, outcome.failed)
+        )
         return LocalSolution(terms, value, outcome.iterations, ended, stuck)
 
     def with_missing(self, tables: LocalTables, counts: Float[Tensor, "z q"]) -> LocalSolution:
@@ -240,8 +240,7 @@ class LocalNewton:
             done = (moved <= self.tolerance) & (shift <= self.tolerance) & ~stuck
         seen = with_missing(expected, shape.sizes) / total
         loss = -torch.where(counts > 0, counts * seen.log(), 0.0).sum(dim=0)
-        loss = loss + self.l2 * terms.square().sum(dim=0)
-        return LocalSolution(terms, loss, rounds, done, stuck)
+        return LocalSolution(terms, loss + self._penalty(shape, terms), rounds, done, stuck)
 
     def _model_minimum(
         self, problems: AuxiliaryLikelihood, centre: Float[Tensor, "p q"], fit: LocalFit
@@ -252,9 +251,10 @@ class LocalNewton:
         ridge = 2 * self.l2 + 1e-12 * problems.total.unsqueeze(1)
         hessian.diagonal(dim1=1, dim2=2).add_(ridge)
         spans = _couplings(problems.shape)
-        coupled = torch.cat([torch.arange(span.start, span.stop) for span in spans])
-        free = torch.tensor([p for p in range(len(centre)) if p not in set(coupled.tolist())])
-        here, there = coupled.to(centre.device), free.to(centre.device, torch.int64)
+        coupled = torch.zeros(len(centre), dtype=torch.bool, device=centre.device)
+        for span in spans:
+            coupled[span] = True
+        here, there = (own.nonzero().squeeze(1) for own in (coupled, ~coupled))
         across = hessian[:, here][:, :, there]
         right = torch.cat([across.transpose(1, 2), gradient[:, there]], dim=2)
         solved = torch.linalg.solve(hessian[:, there][:, :, there], right)
@@ -296,21 +296,11 @@ class _Joint(Objective[Tensor]):
     """The sum of local problems as one objective of all their terms."""
 
     def __init__(self, problems: AuxiliaryLikelihood) -> None:
-        self.problems = problems
-
-    @cached_property
-    def layout(self) -> Layout:
-        return Layout(("terms",), (self.problems.observed.shape,))
-
-    @property
-    def start(self) -> Float[Tensor, " p"]:
-        return torch.zeros_like(self.problems.observed).view(-1)
-
-    def at(self, vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-        return vector
+        self.problems, terms = problems, {"terms": torch.zeros_like(problems.observed)}
+        self.model = SimpleNamespace(parameters=lambda: terms, with_parameters=itemgetter("terms"))
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        found = self.problems.at(vector.view(self.problems.observed.shape))
+        found = self.problems.at(self.at(vector))
         return Evaluation(found.value.sum(), self.problems.gradient(found).view(-1))
 
 

@@ -11,16 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Literal,
-    NamedTuple,
-    TypeVar,
-    final,
-    get_args,
-)
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, final, get_args
 
 import torch
 from jaxtyping import Float
@@ -122,16 +114,10 @@ class Outcome(Generic[M_co]):
         ending, reason = figures["ending"], figures["reason"]
         if ending not in get_args(Ending) or not isinstance(reason, str):
             raise StorageError("the outcome of training does not say how it ended")
-        return Outcome(
-            model,
-            _number(figures["value"]),
-            int(_number(figures["iterations"])),
-            int(_number(figures["evaluations"])),
-            ending,
-            reason,
-            tuple(map(Row.of, figures["history"])),
-            _number(figures["seconds"]),
-        )
+        names = ("value", "iterations", "evaluations", "seconds")
+        value, iterations, evaluations, seconds = (_number(figures[name]) for name in names)
+        counts, history = (int(iterations), int(evaluations)), map(Row.of, figures["history"])
+        return Outcome(model, value, *counts, ending, reason, tuple(history), seconds)
 
 
 def _finite(value: Any) -> Any:
@@ -172,10 +158,8 @@ class StopRule:
 
     def __post_init__(self) -> None:
         if self.max_iterations < 0 or self.period < 1:
-            raise TrainingError(
-                f"max_iterations={self.max_iterations}, period={self.period}: "
-                "the first must be 0 or more, the second 1 or more."
-            )
+            given = f"max_iterations={self.max_iterations}, period={self.period}"
+            raise TrainingError(f"{given}: the first must be >= 0, the second >= 1.")
 
     def verdict(self, history: Sequence[Row], size: float, noise: float) -> Verdict | None:
         """Why to stop after the last row (weights of norm `size`, a value with that noise)."""
@@ -190,9 +174,8 @@ class StopRule:
                 over = f"over the last {self.period} iterations."
                 return Verdict("value", f"the value no longer falls: by {fallen:.2g} {over}")
         if self.target is not None and row.value < self.target:
-            return Verdict(
-                "value", f"the value is low enough: {row.value:.2g} < {self.target:.2g}."
-            )
+            text = f"the value is low enough: {row.value:.2g} < {self.target:.2g}."
+            return Verdict("value", text)
         return self.limit(row.iteration, row.evaluations, row.seconds)
 
     def limit(self, iteration: int, evaluations: int, seconds: float) -> Verdict | None:
@@ -236,13 +219,8 @@ class EarlyStopping:
 
     def __post_init__(self) -> None:
         if self.patience < 1 or self.every < 1:
-            raise TrainingError(
-                f"EarlyStopping: patience={self.patience} and every={self.every} must be 1 or more."
-            )
-
-    def begin(self) -> Watch:
-        """The memory of one training."""
-        return Watch(self)
+            given = f"patience={self.patience}, every={self.every}"
+            raise TrainingError(f"EarlyStopping: {given}: both must be 1 or more.")
 
 
 @final
@@ -256,9 +234,7 @@ class Watch:
     def __init__(self, settings: EarlyStopping) -> None:
         self.settings = settings
         self.score: float | None = None
-        self.best_score = math.nan
-        self.best_iteration = 0
-        self.checks_since = 0
+        self.best_score, self.best_iteration, self.checks_since = math.nan, 0, 0
         self.kept: Best | None = None
 
     def __call__(self, step: Step[Any]) -> str | None:
@@ -266,7 +242,9 @@ class Watch:
         if step.iteration % self.settings.every:
             return None
         self.score = float(self.settings.validate(step.model))
-        if self._improves(self.score):
+        sign = 1 if self.settings.higher_is_better else -1
+        first = math.isnan(self.best_score) and not math.isnan(self.score)
+        if first or sign * self.score > sign * self.best_score:
             self.best_score, self.best_iteration = self.score, step.iteration
             self.checks_since = 0
             self.kept = Best(step.vector.clone(), step.value)
@@ -278,12 +256,6 @@ class Watch:
             f"the validation score has not improved for {self.checks_since} checks; "
             f"the best was {self.best_score:.6g} at iteration {self.best_iteration}."
         )
-
-    def _improves(self, score: float) -> bool:
-        if math.isnan(self.best_score):
-            return not math.isnan(score)
-        higher = self.settings.higher_is_better
-        return score > self.best_score if higher else score < self.best_score
 
     def tensors(self) -> dict[str, Tensor]:
         value = math.nan if self.kept is None else self.kept.value
@@ -318,20 +290,21 @@ class Reporter:
     last: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        most = self.rule.max_iterations if self.rule.max_iterations < MANY_ITERATIONS else None
-        self.task = None if self.bar is None else self.bar.add_task("training", total=most)
+        if self.bar is not None:
+            most = self.rule.max_iterations
+            self.bar.add_task("training", total=most if most < MANY_ITERATIONS else None)
 
     def show(self, row: Row) -> None:
         text = f"{describe(row)}, {self.pace(row)}"
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, completed=row.iteration, description=text)
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=row.iteration, description=text)
         elif time.monotonic() - self.last >= SECONDS_BETWEEN_LINES:
             self.last = time.monotonic()
             sys.stderr.write(f"iteration {row.iteration}: {text}\n")
 
     def finish(self, row: Row | None, verdict: Verdict) -> None:
-        if self.bar is not None and self.task is not None:
-            self.bar.remove_task(self.task)
+        if self.bar is not None:
+            self.bar.remove_task(self.bar.task_ids[0])
             self.bar.console.print(summary(row, verdict), highlight=False, markup=False)
         else:
             sys.stderr.write(f"{summary(row, verdict)}\n")
@@ -372,14 +345,12 @@ def live_bar(console: Console) -> Progress:
     from rich.table import Column
 
     text = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    return Progress(
+    columns = (
         BarColumn(BAR_WIDTH, table_column=Column(width=BAR_WIDTH)),
         MofNCompleteColumn(table_column=Column(no_wrap=True)),
         TextColumn("{task.description}", table_column=text),
-        console=console,
-        transient=True,
-        expand=True,
     )
+    return Progress(*columns, console=console, transient=True, expand=True)
 
 
 def describe(row: Row) -> str:
@@ -394,16 +365,12 @@ def summary(row: Row | None, verdict: Verdict) -> str:
     """How it ended, in one line."""
     if row is None:
         return verdict.reason
-    return (
-        f"{verdict.reason} {describe(row)}; {row.iteration} iterations, "
-        f"{row.evaluations} evaluations, {clock(row.seconds)}"
-    )
+    counts = f"{row.iteration} iterations, {row.evaluations} evaluations, {clock(row.seconds)}"
+    return f"{verdict.reason} {describe(row)}; {counts}"
 
 
 def clock(seconds: float) -> str:
     """Hours, minutes and seconds, as in 1:02:03; seconds alone, as in 4.2 s, where few."""
     if seconds < 60:
         return f"{max(seconds, 0):.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return str(timedelta(seconds=int(seconds))).lstrip("0:")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
@@ -48,8 +48,7 @@ class EpochState:
     gradient_norm: float = math.nan
     size: float = math.nan
     step: float = 0.0
-    exact: bool = field(default=False, init=False)
-    since: int = field(default=0, init=False)
+    exact, since = False, 0
 
     @property
     def noise(self) -> float:
@@ -60,34 +59,33 @@ class EpochState:
         return self.vector if self.average is None or not self.averaged else self.average
 
 
+@dataclass(frozen=True, kw_only=True)
 class ByEpochs(ABC):
-    """An optimiser that goes over the minibatches in a random order; an iteration is an epoch."""
+    """An optimiser that goes over the minibatches in a random order; an iteration is an epoch.
 
-    rate: float
-    epochs: int
-    period: int
-    delta: float | None
-    max_seconds: float | None
-    target: float | None = None  # a value that is low enough to stop at
+    From epoch `average_from` on (1 is the first) the mean of the iterates is the answer [Polyak &
+    Juditsky 1992]; None: the last iterate is.  The stop rules are those of `StopRule`.
+    """
+
     keeps: ClassVar[tuple[str, ...]] = ()  # the vectors that stand beside the iterate
-    average_from: int | None = None  # the epoch from which on iterates are averaged; 1 is the first
+    rate: float = 0.1
+    epochs: int = 50
+    average_from: int | None = None
+    period: int = 10
+    delta: float | None = None
+    max_seconds: float | None = None
+    target: float | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise TrainingError(
-                f"{type(self).__name__}: a learning rate of {self.rate} goes nowhere; it must be "
-                "positive."
+                f"a learning rate of {self.rate} goes nowhere; it must be positive."
             )
 
     @property
     def rule(self) -> StopRule:
-        return StopRule(
-            self.epochs,
-            max_seconds=self.max_seconds,
-            period=self.period,
-            delta=self.delta,
-            target=self.target,
-        )
+        limits = self.epochs, None, self.max_seconds
+        return StopRule(*limits, None, self.period, self.delta, self.target)
 
     @abstractmethod
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
@@ -126,10 +124,8 @@ class ByEpochs(ABC):
         size = state.answer.dot(state.answer).double().reshape(1)
         value, squares, size = torch.cat((state.sums, size)).tolist()
         if not (math.isfinite(value) and math.isfinite(squares)):
-            raise TrainingError(
-                f"the values of epoch {state.iteration + 1} sum to {value}: the steps are probably "
-                f"too long; try a tenth of this rate ({state.step:g})."
-            )
+            text = f"the values of epoch {state.iteration + 1} sum to {value}: steps are too long?"
+            raise TrainingError(f"{text} Try a tenth of this rate ({state.step:g}).")
         state.value, state.gradient_norm = value, math.sqrt(squares / count)
         state.size = math.sqrt(size)
         state.sums.zero_()
@@ -147,17 +143,12 @@ class SGD(ByEpochs):
     """w <- w - rate / (1 + decay * epochs so far) * gradient of one minibatch.
 
     The gradient is summed over the examples of the minibatch, so larger minibatches need lower
-    rates.  From epoch `average_from` on (1 is the first) the mean of the iterates is the answer
-    [Polyak & Juditsky 1992]; None: the last iterate is.
+    rates.
     """
 
     rate: float = 0.1
     epochs: int = 50
     decay: float = 0.0
-    average_from: int | None = None
-    period: int = 10
-    delta: float | None = None
-    max_seconds: float | None = None
 
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
         rate = self.rate / (1 + self.decay * epochs)
@@ -178,9 +169,6 @@ class Adagrad(ByEpochs):
     rate: float = 0.1
     epochs: int = 50
     epsilon: float = 1e-10
-    period: int = 10
-    delta: float | None = None
-    max_seconds: float | None = None
 
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:  # noqa: ARG002
         gradient = found.gradient
@@ -202,13 +190,6 @@ class PassiveAggressive(ByEpochs):
     """
 
     kind: int = 1
-    rate: float = 1.0
-    epochs: int = 100
-    average_from: int | None = 1
-    target: float | None = None
-    period: int = 10
-    delta: float | None = None
-    max_seconds: float | None = None
 
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:  # noqa: ARG002
         loss, norm = float(found.value), float(found.gradient.dot(found.gradient))
@@ -230,13 +211,7 @@ class AROW(ByEpochs):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("evidence",)  # gamma * (S^-1 less that of the beginning)
-    rate: float = 1.0
     gamma: float = 1.0
-    epochs: int = 100
-    target: float | None = None
-    period: int = 10
-    delta: float | None = None
-    max_seconds: float | None = None
 
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:  # noqa: ARG002
         evidence, squares = state.kept["evidence"], found.gradient.square()
