@@ -156,14 +156,17 @@ class Lasso:
 
     def pair_norms(self, point: Float[Tensor, "1+c c"]) -> Float[Tensor, "v v"]:
         """The norm of each pair's table, zero for a variable with itself."""
-        tables = point[1:].unflatten(0, (-1, self.states)).unflatten(2, (-1, self.states))
-        norms: Tensor = tables.square().sum(dim=(1, 3)).sqrt()
-        return norms.fill_diagonal_(0)
+        return self._tables(point).square().sum(dim=(1, 3)).sqrt().fill_diagonal_(0)
+
+    def _tables(self, point: Float[Tensor, "1+c c"]) -> Float[Tensor, "v s v s"]:
+        """A view of the couplings by variables and states."""
+        variables = point.shape[1] // self.states
+        return point[1:].view(variables, self.states, variables, self.states)
 
     def losses(self, point: Float[Tensor, "1+c c"]) -> tuple[Tensor, Float[Tensor, "1+c c"]]:
         """The mean of -log p(variable | others) of each variable, and their sum's gradient."""
         fields = (point[0] - self.frequencies @ point[1:]).view(-1, self.states)
-        couplings = point[1:].view(*fields.shape, *fields.shape)
+        couplings = self._tables(point)
         losses, by_fields, found = potts_pseudolikelihood(fields, couplings, *self.parts[0])
         for part in self.parts[1:]:
             more = potts_pseudolikelihood(fields, couplings, *part)
@@ -187,9 +190,7 @@ class Lasso:
         for _ in range(most):
             new = ahead - self.step * self.losses(ahead)[1]
             kept = shrinkage(self.pair_norms(new), self.step * strength)
-            for axis in (0, 1):
-                kept = kept.repeat_interleave(self.states, dim=axis)
-            new[1:] *= kept
+            self._tables(new).mul_(kept[:, None, :, None])
             move = new - here
             uphill = float(((ahead - new) * move)[1:].sum()) > 0
             grown = 1.0 if uphill else (1 + math.sqrt(1 + 4 * momentum**2)) / 2
