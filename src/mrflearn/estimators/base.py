@@ -128,7 +128,8 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         def __getattr__(self, name: str) -> Any:
             """`NotFittedError` for what `fit` or `load` would have made."""
             kind = type(self).__name__
-            if name.endswith("_") and not any(own.endswith("_") for own in vars(self)):
+            learned = not name.startswith("_") and name.endswith("_")
+            if learned and not any(own.endswith("_") for own in vars(self)):
                 raise NotFittedError(f"this {kind} is not fitted yet; call `fit`, or `load` one.")
             raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
