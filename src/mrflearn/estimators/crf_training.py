@@ -226,12 +226,12 @@ class LogLinearLabeller(Estimator):
         if self.algorithm == "pa":
             average = 1 if self.averaging else None
             return PassiveAggressive(
-                self.pa_type, rate=self.c, epochs=limit, average_from=average, target=enough
+                kind=self.pa_type, rate=self.c, epochs=limit, average_from=average, target=enough
             )
         if self.algorithm == "arow":
             # The losses of a batch are summed, and so is what each of them trades off.
             gamma = self.gamma * self.batch_size
-            return AROW(gamma, rate=self.variance, epochs=limit, target=enough)
+            return AROW(rate=self.variance, gamma=gamma, epochs=limit, target=enough)
         if self.algorithm == "l2sgd":
             rate = self._calibrated_rate(objective)
             # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
@@ -377,9 +377,14 @@ def stored(model: LogLinearField) -> Parts:
         place = places.setdefault(id(own.names), len(places))
         if f"names{place}" not in tensors:
             tensors[f"names{place}"], tensors[f"ends{place}"] = packed(own.names)
-        entry = {"name": own.name, "shape": list(own.shape)}
-        entry |= {"names": place, "columns": list(own.columns)}
-        templates.append(entry)
+        templates.append(
+            {
+                "name": own.name,
+                "shape": list(own.shape),
+                "names": place,
+                "columns": list(own.columns),
+            }
+        )
         tensors |= {f"attribute{k}": own.attribute.int(), f"cell{k}": own.cell.int()}
         tensors |= {f"weights{k}": model.weights[k], f"dense{k}": model.dense[k]}
     return {"templates": templates}, tensors

@@ -218,10 +218,17 @@ def make_schedule(
         children = tuple(zip(kind.children, messages, strict=False))
         rows = torch.as_tensor(own[1:end], device=device)
         component, variables = rows[0], rows[1:]
-        release = tuple(stacks - read)
-        packs = tuple(placed)
         batches.append(
-            CliqueBatch(kind.sizes, packs, children, above, first, release, variables, component)
+            CliqueBatch(
+                kind.sizes,
+                tuple(placed),
+                children,
+                above,
+                first,
+                tuple(stacks - read),
+                variables,
+                component,
+            )
         )
         read |= stacks
     found = []
