@@ -372,7 +372,7 @@ def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFe
     if isinstance(X, CompiledFeatures):
         if X.columns != columns:
             raise DataError(
-                f"these features were compiled with {len(X.columns)} dense columns; the model has "
+                f"these features were compiled with {len(X.columns)} dense columns, the model has "
                 f"{len(columns)}, or others. Give the items themselves instead."
             )
         number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)

@@ -200,7 +200,7 @@ class PottsField(FieldQuestions):
         rows = torch.as_tensor(table, device=choose_device(self.device))
         if rows.ndim != 2 or rows.shape[1] < 2:
             raise DataError(
-                "an alignment is sequences x columns, with two columns or more; this has "
+                "an alignment is sequences x columns, two or more of these; this has "
                 f"{rows.shape[-1]} feature(s): shape {tuple(rows.shape)}."
             )
         molecule = molecule_of(X)

@@ -228,7 +228,7 @@ class EarlyStopping:
     def __post_init__(self) -> None:
         if self.patience < 1 or self.every < 1:
             raise TrainingError(
-                f"EarlyStopping: patience={self.patience} and every={self.every} must be >= 1."
+                f"EarlyStopping: patience={self.patience} and every={self.every} must be 1 or more."
             )
 
 
