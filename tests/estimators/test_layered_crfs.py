@@ -161,7 +161,7 @@ def test_weights_of_samples_count_like_copies():
 @pytest.mark.parametrize(
     ("y", "problem"),
     [
-        ([[["A", "B"], ["C"]]], r"sequence 0 has layers of \[2, 1\] labels"),
+        ([[["A", "B"], ["C"]]], r"layers of sequence 0 have \[2, 1\] labels"),
         ([[["A"], ["C"]]], "sequence 0 has 2 items and 1 labels"),
         ([[["A", "B"], ["C", "D"]], [["A", "B"]]], "sequence 1 has 1 layers, not 2"),
         (["AB"], "the labels of sequence 0 are 'AB'"),

@@ -137,5 +137,5 @@ def test_trees_may_be_given_in_brackets(fitted, english_trees):
 
 @pytest.mark.parametrize("given", ["the cat sat", ["the", "cat"]])
 def test_text_is_no_sentence(fitted, given):
-    with pytest.raises(DataError, match="lists of words"):
+    with pytest.raises(DataError, match="list of words"):
         fitted.parse(given)

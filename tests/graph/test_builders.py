@@ -105,7 +105,7 @@ def test_edge_file(tmp_path):
         ("0 1\n1 0\n", ":2: the edge 1 0 was named before"),
         ("3 3\n", ":1: variable 3 cannot be joined to itself"),
         ("", "there is no edge"),
-        ("0 1\n1 99999999999999999999\n", ":2: .1 9+.: .* Is it an identifier"),
+        ("0 1\n1 99999999999999999999\n", ":2: names variable 9+; .* Is it an identifier"),
     ],
 )
 def test_bad_edge_files_name_the_line(tmp_path, content, complaint):

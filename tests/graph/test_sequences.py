@@ -62,7 +62,7 @@ def test_skip_chain_adds_its_edges():
 
 
 def test_skip_beyond_the_end_is_refused():
-    with pytest.raises(GraphError, match=r"reads a variable .*\b9\b"):
+    with pytest.raises(GraphError, match=r"reads variable 9\b"):
         skip_chain(4, 2, [(0, 9)])
 
 

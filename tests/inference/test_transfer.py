@@ -36,6 +36,12 @@ def test_gradients_of_rings_are_marginals():
     torch.testing.assert_close(tables.grad[1, 1, 2], (chance * both.sum(1)).sum())
 
 
+def test_triples_need_a_context_of_two():
+    model = with_triples(random_model(1, 3, seed=3), seed=3)
+    with pytest.raises(InferenceError, match="context of 2"):
+        transfer.ring_log_partition(model.potentials(), 6)
+
+
 def test_triples_are_exact():
     model = with_triples(random_model(2, 3, seed=3), seed=3)
     found = transfer.ring_log_partition(model.potentials(), 6)

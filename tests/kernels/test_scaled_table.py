@@ -33,6 +33,13 @@ def test_logs_come_back(dtype: torch.dtype, spread: float) -> None:
     assert table.within(LOG_SUM_PRODUCT).reshape(2, -1).amax(dim=1).tolist() == [0.0, 0.0]
 
 
+def test_the_logs_that_a_table_is_made_of_stay_as_they_were() -> None:
+    """They may be a view of another table."""
+    logs = torch.tensor([[-1.0, -3.0]], dtype=torch.float64)
+    ScaledTable.of(LOG_SUM_PRODUCT, logs)
+    assert logs.tolist() == [[-1.0, -3.0]]
+
+
 @both
 def test_linear_numbers_come_back_as_logs_only_where_they_must(dtype: torch.dtype) -> None:
     deep = -1.5 * RANGE[dtype]

@@ -8,7 +8,7 @@ import torch
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.problem import Penalty
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.sgd import SGD, Adagrad
+from mrflearn.training.sgd import AROW, SGD, Adagrad, PassiveAggressive
 from support.functions import minimise
 from support.problems import examples, logistic, quadratic, split
 
@@ -129,3 +129,9 @@ def test_refusals(kind):
         kind(rate=0)
     with pytest.raises(TrainingError, match="seed=-1"):
         minimise(PARTS, START, kind(), seed=-1)
+
+
+def test_passive_aggressive_steps_begin_with_the_usual_settings_of_crfsuite():
+    chosen = PassiveAggressive()
+    assert (chosen.kind, chosen.rate, chosen.epochs, chosen.average_from) == (1, 1.0, 100, 1)
+    assert (AROW().rate, AROW().gamma, AROW().epochs, AROW().average_from) == (1.0, 1.0, 100, None)

@@ -54,8 +54,9 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         """The model that `save` wrote."""
         stored = read_model(path, device=device)
         if stored.kind != cls.__name__:
-            kinds = f"a {stored.kind}, not a {cls.__name__}"
-            raise StorageError(f"{path} holds {kinds}; `mrflearn.load` opens both.")
+            raise StorageError(
+                f"{path} holds a {stored.kind}, not a {cls.__name__}; `mrflearn.load` opens both."
+            )
         return cls.from_stored(stored, device=device)
 
     @classmethod

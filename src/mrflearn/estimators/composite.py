@@ -149,7 +149,8 @@ class CompositeLanguageModel(CompositeQuestions):
         for name in ("order", "topics", "rounds", "restarts"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} must be >= 1; got {getattr(self, name)}.")
-        documents, saved = hold_documents(X), checkpoint_of(checkpoint, resume)
+        saved = checkpoint_of(checkpoint, resume)
+        documents = hold_documents(X)
         with executor_for(self.n_jobs) if executor is None else nullcontext(executor) as place:
             training = CompositeTraining(self, documents, place, saved, resume)
             self.fit_ = training.fit()

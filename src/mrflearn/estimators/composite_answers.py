@@ -188,7 +188,10 @@ class CompositeQuestions(Estimator, OpenVocabulary):
                 share = weights[:, place]
                 mixed += (words * (share if level.tag else share.sum()).reshape(-1, 1)).sum(dim=1)
         if not mixed.any():
-            raise SettingsError("this model has one topic, which distinguishes nothing.")
+            raise SettingsError(
+                "this model was trained with one topic, which distinguishes nothing. Train with "
+                "topics=2 or more."
+            )
         given = (mixed / mixed.sum(dim=0)).numpy()
         common = given @ fit.prior
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -240,6 +240,7 @@ class CompositeTraining:
     ) -> None:
         self.settings, self.executor = settings, executor
         self.checkpoint, self.resume = checkpoint, resume
+        dtype, device = choose_dtype(settings.dtype), choose_device(settings.device)
         counts = Counter(word for sentences in documents for words in sentences for word in words)
         if not counts:
             raise DataError("the documents hold no words. Is the file empty?")
@@ -248,7 +249,6 @@ class CompositeTraining:
         self.grammar = choose_grammar(
             settings.grammar, words, settings.horizontal, settings.restarts, settings.random_state
         )
-        dtype, device = choose_dtype(settings.dtype), choose_device(settings.device)
         self.like = torch.zeros(0, dtype=dtype, device=device)
         slack = 1e-5 if dtype == torch.float32 else 1e-9
         self.em = EM(settings.max_iterations, settings.tolerance, slack)
@@ -268,8 +268,8 @@ class CompositeTraining:
         begun = [self.begin(start, topics) for start in self.grammar.starts]
         # What a treebank says of rules; a latent grammar says nothing.
         treebank = self.shape.grammar is not None and not self.shape.grammar.dense
-        model, uses = CompositeModel.of(self.shape, begun[0]), TREEBANK_USES if treebank else 0.0
-        self.prior = RulePrior.around(model, uses)
+        first = CompositeModel.of(self.shape, begun[0])
+        self.prior = RulePrior.around(first, TREEBANK_USES if treebank else 0.0)
         record, reason = self.run(begun[0] if len(begun) == 1 else min(begun, key=self.promise))
         return CompositeFit(
             CompositeModel.of(self.shape, record),

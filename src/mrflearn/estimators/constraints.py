@@ -59,8 +59,8 @@ class Constraints:
 
     def part(self, first: int, end: int) -> Constraints:
         """The same for the sequences from `first` up to `end` alone."""
-        given = (self.forced, self.mask)
-        forced, mask = (None if own is None else own[first:end] for own in given)
+        forced = None if self.forced is None else self.forced[first:end]
+        mask = None if self.mask is None else self.mask[first:end]
         return replace(self, forced=forced, mask=mask)
 
     def apply(self, chains: ChainPotentials, labels: Sequence[str]) -> ChainPotentials:
@@ -97,8 +97,10 @@ class Constraints:
             masks = [np.asarray(own, bool) for own in _filled("masks", self.mask, lengths, free)]
             for number, own in enumerate(masks):
                 if own.shape != (lengths[number], len(labels)):
-                    asked = f"{lengths[number]} items and {len(labels)} labels"
-                    raise DataError(f"mask {number} has shape {own.shape}, but there are {asked}.")
+                    raise DataError(
+                        f"the mask of sequence {number} has shape {own.shape}; the sequence has "
+                        f"{lengths[number]} items, and there are {len(labels)} labels."
+                    )
             yield torch.from_numpy(np.concatenate([free[:0], *masks]))
 
 
@@ -123,8 +125,11 @@ def known_labels(given: Given) -> Sequence[Any] | None:
         return None
     own = Constraints.of(given)
     others = {"scheme": own.scheme, "allowed": own.allowed, "mask": own.mask}
-    for name, value in (others | {"forbidden": own.forbidden or None}).items():
+    others["forbidden"] = own.forbidden or None
+    for name, value in others.items():
         if value is not None:
-            offered = "CRFs on graphs take known labels alone, Constraints(forced=...)"
-            raise SettingsError(f"Constraints({name}=...) are for chains (`CRF`); {offered}.")
+            raise SettingsError(
+                f"Constraints({name}=...) are for chains (`CRF`); CRFs on graphs take known labels "
+                "alone, Constraints(forced=...)."
+            )
     return own.forced

@@ -59,8 +59,10 @@ def compiled(
 def _split(sequences: Iterable[Any], labels: list[Any]) -> Iterator[Any]:
     for number, sequence in enumerate(sequences):
         if not isinstance(sequence, AttributeSequence):
-            kind = type(sequence).__name__
-            raise DataError(f"y is missing, and sequence {number}, a {kind}, has no labels.")
+            raise DataError(
+                f"y is missing, and sequence {number} has no labels of its own "
+                f"(it is a {type(sequence).__name__}). Give the labels: fit(X, y)."
+            )
         labels.append(sequence.labels)
         yield sequence.features
 
@@ -259,8 +261,8 @@ class CRF(ChainAnswers):
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
-            X_own, y_own = self._items(held_out[0]), held_out[1]
-            rated = held_out_score(X_own, y_own, templates[0], labels.names)
+            items, gold = self._items(held_out[0]), held_out[1]
+            rated = held_out_score(items, gold, templates[0], labels.names)
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
         return self._train(start, batch, labels.names, **how)
@@ -314,8 +316,9 @@ class CRF(ChainAnswers):
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
         del own["model_filename"], own["trainer_cls"]
-        given = self.class_weight
-        return own | {"class_weight": dict(given) if isinstance(given, Mapping) else given}
+        if isinstance(self.class_weight, Mapping):
+            own["class_weight"] = dict(self.class_weight)
+        return own
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Writes all weights as text."""
@@ -353,8 +356,13 @@ class CRF(ChainAnswers):
     @property
     def tagger_(self) -> Tagger:
         """The model as a `pycrfsuite.Tagger`; None before `fit`."""
-        own: Tagger = self._learned(lambda _: self.__dict__.setdefault("_tagger", Tagger(self)))
-        return own
+
+        def tagger(_: LogLinearField) -> Tagger:
+            if "_tagger" not in vars(self):
+                self._tagger = Tagger(self)
+            return self._tagger
+
+        return self._learned(tagger)
 
     @property
     def training_log_(self) -> TrainingLog | None:
@@ -384,7 +392,7 @@ class CRF(ChainAnswers):
         self._report(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
         self._learn(start, batch, **how)
         self.temperature_, self.labels_ = 1.0, Numbering(labels, closed=True)
-        self.__dict__.pop("_tagger", None)  # it has a sequence of the earlier model in mind
+        self.__dict__.pop("_tagger", None)  # it may hold a sequence for the earlier model
         if self.model_filename is not None:
             self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self
@@ -434,7 +442,9 @@ def held_out_score(
     features = compile_features(X, template.names, template.columns)
     gold, labels = [list(own) for own in y], list(names)
     if [len(own) for own in gold] != features.lengths.tolist():
-        raise DataError("the validation set's X and y differ in their sequences' lengths.")
+        raise DataError(
+            "X and y of the validation set differ in the number or the lengths of their sequences."
+        )
     rated = chunk_f1 if are_chunk_tags(labels) else accuracy
 
     @torch.no_grad()

@@ -215,8 +215,10 @@ class ChainAnswers(LogLinearLabeller):
             shares = (scores - total[:, None]).double().exp().tolist()
             ranked = [_named(path, chains, list(self.labels_)) for path in paths.unbind(dim=1)]
             possible = scores.isfinite().sum(dim=1).tolist()  # there may be fewer than n
-            rows = zip(zip(*ranked, strict=True), shares, possible, strict=True)
-            found += [list(zip(labels, own, strict=True))[:count] for labels, own, count in rows]
+            found += [
+                [(ranked[rank][i], shares[i][rank]) for rank in range(count)]
+                for i, count in enumerate(possible)
+            ]
         return found
 
     @one_thread()
@@ -369,8 +371,10 @@ def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFe
     names, columns = template.names, template.columns
     if isinstance(X, CompiledFeatures):
         if X.columns != columns:
-            counts = f"{len(X.columns)} dense columns, the model has {len(columns)}, or others"
-            raise DataError(f"these compiled features have {counts}. Give the items instead.")
+            raise DataError(
+                f"these features were compiled with {len(X.columns)} dense columns, the model has "
+                f"{len(columns)}, or others. Give the items themselves instead."
+            )
         number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)
         yield X.renumbered(number, names)
         return
@@ -453,7 +457,10 @@ def fit_temperature(
     """
     possible = truth_score > -torch.inf  # no temperature makes the impossible probable
     if not bool(possible.any()):
-        raise TrainingError("no held-out sequence is possible under the model: are labels new?")
+        raise TrainingError(
+            "no held-out sequence is possible under the model, so no temperature fits. Are their "
+            "labels unknown to the model, or do they contradict the constraints?"
+        )
     total = float(truth_score[possible].double().sum())
 
     def surprise(log_cold: float) -> float:

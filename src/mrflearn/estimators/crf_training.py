@@ -175,10 +175,10 @@ class LogLinearLabeller(Estimator):
         if self.algorithm not in LIMITS:
             raise SettingsError(f"algorithm {self.algorithm!r} is not one of {', '.join(LIMITS)}.")
         if self.algorithm in ONLINE and estimator != "ml":
-            seen = (
-                f"algorithm='{self.algorithm}' follows errors and takes no estimator='{estimator}'"
+            raise SettingsError(
+                f"algorithm='{self.algorithm}' follows errors of whole sequences and takes no "
+                f"estimator='{estimator}'; try algorithm='lbfgs'."
             )
-            raise SettingsError(f"{seen}; try algorithm='lbfgs'.")
         if self.pa_type not in (0, 1, 2):
             raise SettingsError(f"pa_type={self.pa_type} is not 0, 1 or 2.")
         if self.algorithm != "lbfgs" and self.c1:
@@ -201,8 +201,9 @@ class LogLinearLabeller(Estimator):
         if self.algorithm == "lbfgs":
             return field_objective(start, batch, principle, threads)
         if self.algorithm in ONLINE and isinstance(batch, FieldBatch):
-            remedy = "try 'lbfgs' or 'l2sgd' here"
-            raise SettingsError(f"algorithm='{self.algorithm}' is for chains (`CRF`); {remedy}.")
+            raise SettingsError(
+                f"algorithm='{self.algorithm}' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here."
+            )
         # Examples in a random order, so many at a time; empty ones in none.
         draw = np.random.default_rng(self.random_state)
         order = torch.from_numpy(draw.permutation(len(batch.sizes)))
@@ -221,13 +222,16 @@ class LogLinearLabeller(Estimator):
         limit = LIMITS[self.algorithm] if self.max_iterations is None else self.max_iterations
         if self.algorithm == "ap":
             return SGD(rate=1.0, epochs=limit, average_from=1, period=self.period)
-        online: dict[str, Any] = {"epochs": limit, "target": self.epsilon * examples}
+        enough = self.epsilon * examples
         if self.algorithm == "pa":
             average = 1 if self.averaging else None
-            return PassiveAggressive(self.pa_type, rate=self.c, average_from=average, **online)
+            return PassiveAggressive(
+                kind=self.pa_type, rate=self.c, epochs=limit, average_from=average, target=enough
+            )
         if self.algorithm == "arow":
             # The losses of a batch are summed, and so is what each of them trades off.
-            return AROW(self.gamma * self.batch_size, rate=self.variance, **online)
+            gamma = self.gamma * self.batch_size
+            return AROW(rate=self.variance, gamma=gamma, epochs=limit, target=enough)
         if self.algorithm == "l2sgd":
             rate = self._calibrated_rate(objective)
             # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
@@ -247,14 +251,10 @@ class LogLinearLabeller(Estimator):
         trials: dict[float, float] = {}
         rate, factor = self.calibration_eta, self.calibration_rate
         for _ in range(self.calibration_candidates):
-            vector = objective.start.clone()
-            for k in range(some):
-                vector.sub_(objective.part(k, vector).gradient, alpha=rate)
-            loss = sum(float(objective.part(k, vector).value) for k in range(some))
-            trials[rate] = loss if np.isfinite(loss) else np.inf
+            trials[rate] = _trial(objective, some, rate)
             # On past the best so far; when that gets worse, on the other side of the first.
             if trials[rate] > min(trials.values()):
-                if factor < 1:
+                if factor <= 1:
                     break
                 rate, factor = self.calibration_eta, 1 / factor
             rate *= factor
@@ -320,6 +320,15 @@ class LogLinearLabeller(Estimator):
         return self.model_
 
 
+def _trial(objective: Objective[Any], some: int, rate: float) -> float:
+    """The loss of some minibatches after one pass over them at a learning rate."""
+    vector = objective.start.clone()
+    for k in range(some):
+        vector.sub_(objective.part(k, vector).gradient, alpha=rate)
+    loss = sum(float(objective.part(k, vector).value) for k in range(some))
+    return loss if np.isfinite(loss) else np.inf
+
+
 @dataclass(frozen=True, eq=False)
 class _FreeWeights:
     """A field as its free weights: weight i of all is free weight `tie[i]`."""
@@ -368,8 +377,14 @@ def stored(model: LogLinearField) -> Parts:
         place = places.setdefault(id(own.names), len(places))
         if f"names{place}" not in tensors:
             tensors[f"names{place}"], tensors[f"ends{place}"] = packed(own.names)
-        entry = {"name": own.name, "shape": list(own.shape), "names": place}
-        templates.append(entry | {"columns": list(own.columns)})
+        templates.append(
+            {
+                "name": own.name,
+                "shape": list(own.shape),
+                "names": place,
+                "columns": list(own.columns),
+            }
+        )
         tensors |= {f"attribute{k}": own.attribute.int(), f"cell{k}": own.cell.int()}
         tensors |= {f"weights{k}": model.weights[k], f"dense{k}": model.dense[k]}
     return {"templates": templates}, tensors
@@ -464,5 +479,8 @@ def choose_for_chains(
         return Choice("ml", "exact likelihood is quick where all transitions share one table")
     if tokens * labels**2 < MANY_CELLS:
         return Choice("ml", f"with {labels} labels exact likelihood is quick enough")
-    tables = f"{tokens:,} transitions have tables of {labels} x {labels} labels of their own"
-    return Choice("pwpl", f"{tables}, and it needs a row and a column of each")
+    return Choice(
+        "pwpl",
+        f"{tokens:,} transitions have tables of {labels} x {labels} labels of their own, and it "
+        "needs a row and a column of each",
+    )

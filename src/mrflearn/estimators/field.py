@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -65,7 +65,9 @@ def choose_estimator(
     if missing:
         refusal = None if counts_alone else lap_refuses(graph, missing=True)
         if refusal:
-            return Choice("pl", f"values are missing, and lap is not for this graph: {refusal}")
+            return Choice(
+                "pl", f"some values are missing, and lap is not for this graph: {refusal}"
+            )
         return Choice("lap", "some values are missing, and lap learns from such rows")
     if QUICK.refuses(graph) is None:
         return Choice("ml", "the graph is narrow enough for exact likelihood")
@@ -196,12 +198,12 @@ class MarkovField(FieldQuestions):
         check_observed(samples, names)
         graph, self.codes_ = self._build(samples)
         graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
+        training = self._training(graph, missing=bool((table < 0).any()))
+        check_states(table, graph.states.cpu(), missing_allowed=True)
+        warn_of_codes(samples, self.codes_, names)
+        weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:
-            how: Any = {"mapper": place.map, "checkpoint": checkpoint, "resume": resume}
-            training = self._training(graph, missing=bool((table < 0).any()), **how)
-            check_states(table, graph.states.cpu(), missing_allowed=True)
-            warn_of_codes(samples, self.codes_, names)
-            weights = sample_weights(sample_weight, len(table), device)
+            training = replace(training, mapper=place.map, checkpoint=checkpoint, resume=resume)
             return self._keep(training(graph, Samples.of(table, weights, device)))
 
     def fit_shards(
@@ -328,14 +330,14 @@ class MarkovField(FieldQuestions):
         return {**super()._stored_settings(), "graph": graph, "states": states}
 
     def _training(
-        self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False, **how: Any
+        self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
     ) -> FieldTraining:
         choice, estimator = None, self.estimator
         if estimator == "auto":
             choice = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
             estimator = choice.estimator
         self._keep_choice(choice)
-        return FieldTraining(self, estimator, **how)
+        return FieldTraining(self, estimator)
 
     def _build(self, table: Table, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
         """The graph, and the codes of its states.

@@ -78,8 +78,10 @@ def best_states(
     answers = _answers(model, batch, method, best)
     for example, own in enumerate(answers):
         if own.value == -math.inf:
-            why = "Do forced labels contradict each other?"
-            raise InferenceError(f"example {example} has no labelling that is allowed. {why}")
+            raise InferenceError(
+                f"example {example} has no labelling that is allowed. Do forced labels contradict "
+                "each other?"
+            )
     return answers
 
 
@@ -131,8 +133,8 @@ def best_lists(
                 found[example] = [pair for pair in zip(*own, strict=True) if pair[1] > -math.inf]
         else:
             for example in examples.split(1):
-                (alone,) = _part(model, batch, example, "exact")
-                found[int(example)] = best_list(alone[1], count, EXACT)
+                ((_, alone, _),) = _part(model, batch, example, "exact")
+                found[int(example)] = best_list(alone, count, EXACT)
     return [found[example] for example in range(batch.graph.components)]
 
 
@@ -284,8 +286,9 @@ class FieldCRF(LogLinearLabeller):
         """
         found = []
         for example, tables in self._tables(X, constraints, **inputs):
-            layers = zip(tables, self.names_, strict=True)
-            found.append(self._form(example, [marginal_dicts([own], k)[0] for own, k in layers]))
+            pairs = zip(tables, self.names_, strict=True)
+            layers = [marginal_dicts([table], names)[0] for table, names in pairs]
+            found.append(self._form(example, layers))
         return found
 
     def predict_proba(
@@ -414,8 +417,9 @@ class FieldCRF(LogLinearLabeller):
 
     def _named(self, states: Int64[Tensor, " v"]) -> list[list[str]]:
         """The labels of each layer."""
-        by_layer = zip(self.names_, states.reshape(-1, len(self.names_)).t().tolist(), strict=True)
-        return [list(map(list(names).__getitem__, layer)) for names, layer in by_layer]
+        by_layer = states.reshape(-1, len(self.names_)).t().tolist()
+        names = [list(own) for own in self.names_]
+        return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
 
     def _tables(
         self, X: Iterable[Any], constraints: Given, **inputs: Any
@@ -434,8 +438,9 @@ class FieldCRF(LogLinearLabeller):
         groups = [group for group in graph.groups if group.arity > 1]
         cells = sum(int(graph.states[group.scope].prod(dim=1).sum()) for group in groups)
         if cells >= MANY_CELLS:
-            why = f"the factors have {cells:,} joint states, and it needs few of them at a time"
-            return Choice("pwpl", why)
+            return Choice(
+                "pwpl", f"the factors have {cells:,} joint states, and it needs few of them at once"
+            )
         if is_forest(graph):
             return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
         return Choice("pw", "the graphs have loops, where pieces did best")
@@ -458,7 +463,8 @@ class FieldCRF(LogLinearLabeller):
         if tied is not None:
             templates, how["tie"] = tied(templates)
         first = LogLinearField.zeros(templates, choose_dtype(self.dtype))
-        first = first if start is None else start.on(templates)
+        if start is not None:
+            first = start.on(templates)
         weights = sum(part.numel() for part in first.parameters().values())
         graph = batch.graph
         self._report(

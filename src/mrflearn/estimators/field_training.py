@@ -82,19 +82,20 @@ class FieldTraining:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        name, l1, l2 = self.estimator, self.settings.l1, self.settings.l2
-        auxiliary, families = self.settings.auxiliary, get_args(Auxiliary)
+        name, auxiliary = self.estimator, self.settings.auxiliary
+        l1, l2 = self.settings.l1, self.settings.l2
         if name not in get_args(FieldCriterion):
             known = ", ".join(get_args(FieldCriterion))
             raise SettingsError(f"estimator {name!r} is not one of {known}.")
-        if auxiliary not in families:
-            raise SettingsError(f"auxiliary {auxiliary!r} is not one of {', '.join(families)}.")
+        if auxiliary not in get_args(Auxiliary):
+            known = ", ".join(get_args(Auxiliary))
+            raise SettingsError(f"auxiliary {auxiliary!r} is not one of {known}.")
         if min(l1, l2) < 0:
             raise SettingsError(f"l1 and l2 must be >= 0; got {l1} and {l2}.")
         if self.resume and self.checkpoint is None:
             raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
         if self.checkpoint is not None and name in ("pw", "pmm", "consensus"):
-            raise SettingsError(f"estimator '{name}' is over in one step: no checkpoint is kept.")
+            raise SettingsError(f"estimator '{name}' is over in one step and keeps no checkpoint.")
         if l2 and name == "pmm":
             raise SettingsError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
         if l1 and name in ("pw", "pmm", "consensus"):
@@ -109,7 +110,10 @@ class FieldTraining:
                 f"Use the estimator '{other}', or leave these rows out."
             )
         if samples.missing and self.settings.l1 and self.estimator == "lap":
-            raise DataError("with missing values 'lap' has no l1 penalty; use l2, or 'pl'.")
+            raise DataError(
+                "some values are missing, and with missing values 'lap' has no l1 penalty. Use l2, "
+                "the estimator 'pl', or leave these rows out."
+            )
         self.check_memory(parameter_count(graph), graph.device)
         if self.estimator == "pl":
             return self._pseudolikelihood(graph, samples)
@@ -190,7 +194,10 @@ class FieldTraining:
         if self.estimator == "lap":
             return self._lap_of_shards(graph, count, paths, executor)
         if count.missing:
-            raise DataError("files with missing values need 'lap'; one file, 'lap' or 'pl'.")
+            raise DataError(
+                "missing values in several files can be learned from by 'lap' alone, not by "
+                f"'{self.estimator}'; in one file by 'pl' too."
+            )
         if self.estimator not in ("ml", "bp", "pw"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs whole rows, which shards do not hand out; "
@@ -258,8 +265,9 @@ class FieldTraining:
 
         `weight`: that of all samples of the objective.
         """
-        own, start, scaling = self.settings, None, None
-        tolerance = own.tolerance
+        own, tolerance = self.settings, self.settings.tolerance
+        optimiser = OWLQN if own.l1 else LBFGS
+        start = scaling = None
         if seen is not None:
             start, scaling = starting_point(own, objective.model.graph, seen, weight)
             # One unit is about one standard error there: far below that, only rounding is left.
@@ -270,7 +278,7 @@ class FieldTraining:
         couplings = [name for name, group in groups if group.arity > 1]
         return minimise(
             objective,
-            (OWLQN if own.l1 else LBFGS)(max_iterations=own.max_iterations, tolerance=tolerance),
+            optimiser(max_iterations=own.max_iterations, tolerance=tolerance),
             start=start,
             penalty=Penalty(l1=dict.fromkeys(couplings, own.l1), l2=own.l2),
             scaling=scaling,

@@ -245,10 +245,11 @@ def labels_in_order(examples: Sequence[GraphExample], y: Iterable[Any]) -> list[
         if isinstance(labels, Mapping):
             if own.nodes is None:
                 raise DataError(f"example {number}: labels of a factor graph are a list.")
-            strange = set(labels).difference(own.nodes)
-            if strange:
-                raise DataError(f"example {number}: there is no node {strange.pop()!r} to label.")
-            labels = map(labels.get, own.nodes)
+            known = set(own.nodes)
+            for node in labels:
+                if node not in known:
+                    raise DataError(f"example {number}: there is no node {node!r} to label.")
+            labels = [labels.get(node) for node in own.nodes]
         found.append(list(labels))
     return found
 
@@ -275,7 +276,8 @@ def _from_networkx(graph: Any, number: int) -> GraphExample:
             raise GraphError(f"example {number}: node {a!r} is joined to itself.")
     scope = torch.tensor([(place[a], place[b]) for a, b in graph.edges], dtype=torch.int64)
     alone = FactorGroup(NODE, torch.arange(len(nodes)).unsqueeze(1))
-    field = FactorGraph(torch.ones(len(nodes)), (alone, FactorGroup(EDGE, scope.reshape(-1, 2))))
+    states = torch.ones(len(nodes), dtype=torch.int64)
+    field = FactorGraph(states, (alone, FactorGroup(EDGE, scope.reshape(-1, 2))))
     kinds = (graph.nodes, graph.edges)
     items = tuple([own for *_, own in kind(data="features", default=())] for kind in kinds)
     return GraphExample(field, items, nodes, bool(graph.is_directed()))
@@ -292,8 +294,10 @@ def _from_factor_graph(
     for group in graph.groups:
         own = items.get(group.name, [()] * len(group))
         if len(own) != len(group):
-            counts = f"{len(group)} factors and {len(own)} items"
-            raise DataError(f"example {number}: group '{group.name}' has {counts}.")
+            raise DataError(
+                f"example {number}: group '{group.name}' has {len(group)} factors and {len(own)} "
+                "items."
+            )
         found.append(own)
     if graph.components > 1:
         raise DataError(f"example {number} is a batch of {graph.components}; hand over each alone.")
@@ -325,7 +329,8 @@ def _check_connected(examples: Sequence[GraphExample], graph: FactorGraph) -> No
     raise GraphError(
         f"example {number} is not connected: it is in {len(sizes)} parts, of {shown} nodes; no "
         f"path leads from {first!r} to {second!r}. Is an edge missing, or a node spelt in two "
-        "ways? Else give the parts as examples, or take connected=False."
+        "ways? If not, give the parts as examples of their own, or set connected=False to learn "
+        "and label them side by side."
     )
 
 

@@ -219,7 +219,9 @@ class HMMTagger(Estimator):
         if self.suffix_length < 0:
             raise SettingsError(f"suffix_length must be >= 0; got {self.suffix_length}.")
         if self.beam is not None and not self.beam >= 1:
-            raise SettingsError(f"beam must be >= 1, or None (all tags); got {self.beam}.")
+            raise SettingsError(
+                f"beam must be >= 1 (only a word's best tag), or None (all); got {self.beam}."
+            )
 
     def _lattices(self, X: Sentences) -> Iterator[TagLattice]:
         model, stream = self.model_, iter(X)

@@ -439,8 +439,11 @@ class LanguageModel(WordSpace, ScoresText):
         words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
         lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
         totals = transfer.sentence_log_partitions(potentials, separator, max(map(len, lines)))
-        scores = (transfer.sentence_score(potentials, separator, line) for line in lines)
-        return float(sum(own - totals[len(line)] for own, line in zip(scores, lines, strict=True)))
+        total = 0.0
+        for line in lines:
+            score = transfer.sentence_score(potentials, separator, line)
+            total += float(score - totals[len(line)])
+        return total
 
     @torch.no_grad()
     def _of_gaps(self, ids: NDArray[np.int32]) -> float:

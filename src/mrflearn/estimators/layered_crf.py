@@ -140,8 +140,8 @@ class LayeredSequences(FieldCRF):
         return [list(self.names_[layer]) for layer in layers]
 
     def _state(self) -> dict[str, Any]:
-        labels, coupled = (map(list, own) for own in (self.names_, self.wiring_.coupled))
-        return {"labels": list(labels), "coupled": list(coupled)}
+        coupled = [list(pair) for pair in self.wiring_.coupled]
+        return {"labels": [list(own) for own in self.names_], "coupled": coupled}
 
     def _restore_inputs(self, state: dict[str, Any]) -> None:
         self.names_ = tuple(
@@ -320,8 +320,11 @@ class SkipChainCRF(LayeredSequences):
             Where the weights are read to.
 
         """
-        loaded, given = super().load(path, device=device), {"rule": rule, "word": word}
-        loaded.set_params(**{name: own for name, own in given.items() if own is not None})
+        loaded = super().load(path, device=device)
+        if rule is not None:
+            loaded.rule = rule
+        if word is not None:
+            loaded.word = word
         return loaded
 
     def _joined(self, X: list[Any], items: list[Any], words: Words | None = None) -> list[Skips]:
@@ -335,8 +338,9 @@ class SkipChainCRF(LayeredSequences):
         pairs = []
         for number, own in enumerate(words):
             if number < len(items) and len(own) != len(items[number]):
-                counts = f"{len(items[number])} items and {len(own)} words"
-                raise DataError(f"document {number} has {counts}.")
+                raise DataError(
+                    f"document {number} has {len(items[number])} items and {len(own)} words."
+                )
             pairs.append(apply_rule(rule, own))
         return pairs
 
@@ -344,19 +348,25 @@ class SkipChainCRF(LayeredSequences):
         if not isinstance(self.rule, str):
             return self.rule
         if self.rule == GIVEN:
-            again = "SkipChainCRF.load(path, rule=...)"
-            raise SettingsError(f"a rule of its user's own is not stored: load it by {again}.")
+            raise SettingsError(
+                "this CRF was trained with a rule of its user's own, which is not stored: load it "
+                "with SkipChainCRF.load(path, rule=...)."
+            )
         if self.rule not in SKIP_RULES:
-            offered = f"{', '.join(SKIP_RULES)}, or a function from words to pairs of positions"
-            raise SettingsError(f"rule {self.rule!r} is not one of {offered}.")
+            raise SettingsError(
+                f"rule {self.rule!r} is not one of {', '.join(SKIP_RULES)}; it may also be a "
+                "function from words to pairs of positions."
+            )
         return SKIP_RULES[self.rule]
 
 
 def named_word(name: str | None, item: Any) -> str:
     """The word of an item, the value of its feature of that name; `DataError` where it has none."""
     if name is None:
-        how = "give words=..., or say which feature is a token's word, as in word='w[0]'"
-        raise SettingsError(f"the rule needs the words of all tokens: {how}.")
+        raise SettingsError(
+            "the rule needs the words of all tokens, and word=None: give words=..., or say which "
+            "feature is a token's word, as in word='w[0]'."
+        )
     if isinstance(item, Mapping):
         word = item.get(name)
         if isinstance(word, str):
@@ -365,8 +375,10 @@ def named_word(name: str | None, item: Any) -> str:
         for attribute in item:
             if isinstance(attribute, str) and attribute.startswith(f"{name}="):
                 return attribute.removeprefix(f"{name}=")
-    sought = f"neither {{{name!r}: WORD}} nor '{name}=WORD' is in {item!r:.80}"
-    raise DataError(f"an item has no word: {sought}. Name its feature in word=, or give words=.")
+    raise DataError(
+        f"an item has no word: neither {{{name!r}: WORD}} nor '{name}=WORD' is in {item!r:.80}. "
+        "Name the feature that is the word with word=..., or give words=..."
+    )
 
 
 # Which tokens of a document are joined: rules from words to pairs of positions.
@@ -390,8 +402,10 @@ def apply_rule(rule: SkipRule, words: Sequence[str]) -> Skips:
     pairs = set()
     for u, v in rule(words):
         if not (0 <= u < len(words) and 0 <= v < len(words)) or u == v:
-            seen = f"positions {u} and {v} of {len(words)} words"
-            raise DataError(f"the skip rule joins {seen}; give two different ones, from 0 on.")
+            raise DataError(
+                f"the skip rule joins positions {u} and {v} of {len(words)} words. A rule gives "
+                f"pairs of two different positions from 0 to {len(words) - 1}."
+            )
         if abs(u - v) > 1:
             pairs.add((min(u, v), max(u, v)))
     return sorted(pairs)
@@ -408,8 +422,8 @@ def _joined(words: Sequence[str], wanted: Callable[[str], bool]) -> Skips:
 def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]:
     """Labels by layer and then by sequence, from labels by sequence and then by layer."""
     rows = []
+    form = "y[i][k] are the labels of layer k of sequence i, one per token"
     for number, own in enumerate(y):
-        form = "y[i][k] are the labels of layer k of sequence i, one per token"
         if isinstance(own, str) or not isinstance(own, Sequence):
             raise DataError(f"the labels of sequence {number} are {own!r}: {form}.")
         layers = len(own) if layers is None else layers
@@ -417,7 +431,7 @@ def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]
             raise DataError(f"sequence {number} has {len(own)} layers, not {layers}: {form}.")
         lengths = [len(layer) for layer in own]
         if len(set(lengths)) > 1:
-            raise DataError(f"sequence {number} has layers of {lengths} labels: {form}.")
+            raise DataError(f"the layers of sequence {number} have {lengths} labels: {form}.")
         rows.append(own)
     return [list(layer) for layer in zip(*rows, strict=True)] or [[] for _ in range(layers or 0)]
 

@@ -98,7 +98,10 @@ def chosen_bound(
     """The bound for these moments, and the weight of each offset in it, or in its start."""
     name, offsets, device = settings.bound, len(moments.offsets), choose_device(settings.device)
     if settings.triples and name != "windows":
-        raise SettingsError(f"triples of words are bounded by windows, not by {name}.")
+        raise SettingsError(
+            f"scores of three words in a row are bounded by windows, not by {name}: choose bound "
+            "'windows' (it needs a context of 2)."
+        )
     if settings.triples and moments.triples is None:
         raise SettingsError(
             f"there are no counts of triples of these {moments.states:,} words: texts of at most "
@@ -225,9 +228,11 @@ def train_on_best_weights(
 
     The best is the one whose certified bound on the validation moments is highest.
     """
-    saved, fits = Stages(settings.checkpoint, settings.resume), []
+    saved = Stages(settings.checkpoint, settings.resume)
+    fits = []
     for ratio in RATIOS:
-        rho, (checkpoint, resume) = default_weights(len(moments.offsets), ratio), saved.next()
+        rho = default_weights(len(moments.offsets), ratio)
+        checkpoint, resume = saved.next()
         own = replace(settings, weights=rho, checkpoint=checkpoint, resume=resume)
         fits.append(train_lifted(moments, own, valid))
 
@@ -245,11 +250,16 @@ def starting_point(
     """Where training begins: at an earlier model if one is given, else near the best."""
     earlier, offsets, states = settings.start, len(moments.offsets), moments.states
     if earlier is not None:
-        before = earlier.offsets, earlier.states, earlier.triples is not None
-        if before != (offsets, states, settings.triples):
+        if (earlier.offsets, earlier.states) != (offsets, states):
             raise SettingsError(
-                "the earlier model differs in words, offsets or scores of triples: training "
-                "cannot go on from it. Set warm_start=False."
+                f"the earlier model has {earlier.states:,} words and {earlier.offsets} offsets, "
+                f"the text {states:,} and {offsets}: training cannot go on from it. Set "
+                "warm_start=False."
+            )
+        if (earlier.triples is not None) != settings.triples:
+            raise SettingsError(
+                "the earlier model and this one differ in their scores of triples: training cannot "
+                "go on from it. Set warm_start=False."
             )
         return earlier
     model = _starting_scores(moments, settings, weights)
@@ -306,6 +316,8 @@ def train_direct(
     """
     if estimator not in get_args(Direct):
         raise SettingsError(f"estimator {estimator!r} is not one of 'bound', 'pl', 'pl-sgd', 'ml'.")
+    if estimator != "ml" and isinstance(text, Moments):
+        raise DataError("pseudolikelihood reads the text itself, not only its moments.")
     bound, weights = chosen_bound(settings, moments)
     if estimator == "ml":
         instead = "Try estimator='bound' or 'pl', or a smaller vocabulary."
@@ -315,7 +327,8 @@ def train_direct(
     usual = "float64" if estimator == "ml" else "float32"
     start = replace(starting_point(moments, settings, weights), duals=None)
     kind, device = choose_dtype(settings.dtype or usual), choose_device(settings.device)
-    start, strength = moved(start, kind, device), settings.l2
+    start = moved(start, kind, device)
+    strength = settings.l2
     objective: Objective[NeighbourModel]
     if estimator == "pl-sgd":
         optimiser: LBFGS | Adagrad = Adagrad(rate=RATE, epochs=EPOCHS)
@@ -325,9 +338,8 @@ def train_direct(
     if estimator == "ml":
         frequencies = WordFrequencies.of(moments, start.unary)
         objective = LiftedLikelihood(start, None, frequencies, ExactRing(moments.positions))
-    elif isinstance(text, Moments):
-        raise DataError("pseudolikelihood reads the text itself, not only its moments.")
     else:
+        assert not isinstance(text, Moments)  # noqa: S101 - refused above
         assert moments.vocabulary is not None  # noqa: S101 - a text has words
         ids, separator = encode_corpus(hold(text), moments.vocabulary), moments.vocabulary.separator
         gaps = Gaps.of(ids, separator, start.offsets).to(start.unary.device)

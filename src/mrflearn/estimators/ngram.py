@@ -247,7 +247,9 @@ class NgramLanguageModel(Estimator, OpenVocabulary):
         with located(path):
             model = from_arpa(read_arpa(path))
         self = cls(order=model.order)
-        self.model_, self.discounts_, self.fallback_orders_ = model, [], []
+        self.model_ = model
+        self.discounts_ = []
+        self.fallback_orders_ = []
         self.unknown_seen_ = False
         return self
 

@@ -309,5 +309,8 @@ class PCFG(Estimator, ScoresText):
 
     def _potentials(self, X: Sentences) -> ChartPotentials:
         if isinstance(X, str) or any(isinstance(words, str) for words in X):
-            raise DataError("sentences are lists of words; this is text: try [text.split()].")
+            raise DataError(
+                "sentences are given as a list of them, each a list of words; this is text. "
+                "Write [sentence.split()] for a single one."
+            )
         return self.model_.potentials(X)

@@ -131,7 +131,10 @@ class PottsField(FieldQuestions):
         columns, dtype = rows.shape[1], choose_dtype(self.dtype)
         l2 = {"fields": self.l2_fields, "couplings": self.l2_couplings * (columns - 1)}
         if min(l2.values()) < 0:
-            raise SettingsError("l2_fields and l2_couplings, strengths of L2, must be >= 0.")
+            raise SettingsError(
+                f"l2_fields and l2_couplings must be >= 0; got {self.l2_fields} and "
+                f"{self.l2_couplings}."
+            )
         couplings = columns * (columns - 1) // 2 * states**2
         require_memory(
             dtype.itemsize * LBFGS().vectors_held * couplings,
@@ -151,8 +154,10 @@ class PottsField(FieldQuestions):
             checkpoint=checkpoint,
             resume=resume,
         )
-        self.outcome_, self.model_ = outcome, outcome.model
-        self.n_effective_, self.n_features_in_ = float(weights.sum()), columns
+        self.outcome_ = outcome
+        self.model_ = outcome.model
+        self.n_effective_ = float(weights.sum())
+        self.n_features_in_ = columns
         return self
 
     @property
@@ -194,8 +199,10 @@ class PottsField(FieldQuestions):
         table = state_rows(X, spins=False)
         rows = torch.as_tensor(table, device=choose_device(self.device))
         if rows.ndim != 2 or rows.shape[1] < 2:
-            found = f"{rows.shape[-1]} feature(s): shape {tuple(rows.shape)}"
-            raise DataError(f"an alignment is sequences x columns, two or more; this has {found}.")
+            raise DataError(
+                "an alignment is sequences x columns, two or more of these; this has "
+                f"{rows.shape[-1]} feature(s): shape {tuple(rows.shape)}."
+            )
         molecule = molecule_of(X)
         letters = 2 if molecule is None else len(ALPHABETS[molecule])
         states = self.states or max(letters, int(rows.max()) + 1 if rows.numel() else 0)

@@ -96,7 +96,8 @@ class FieldStructure(TakesTables, Estimator):
         table, names = state_table(X)[0], column_names(X)
         if table.shape[1] < 2:
             raise DataError(
-                f"{table.shape[1]} feature(s) (shape {table.shape}): edges need two variables."
+                f"samples have {table.shape[1]} feature(s) (shape {table.shape}); at least two "
+                "variables are needed to find edges."
             )
         check_observed(table, names)
         codes = StateCodes.seen(table)

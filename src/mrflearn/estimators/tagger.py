@@ -244,8 +244,9 @@ class JointTagger(Estimator):
             paths, scores = chains.n_best(n)
             chances = (scores - chains.log_partition().unsqueeze(1)).exp().cpu().tolist()
             lists = [chains.split(names[path]) for path in paths.cpu().numpy().T]
-            for own in zip(zip(*lists, strict=True), scores.tolist(), chances, strict=True):
-                ranked = zip(*own, strict=True)
+            rows = zip(zip(*lists, strict=True), scores.tolist(), chances, strict=True)
+            for paths_of, scores_of, chances_of in rows:
+                ranked = zip(paths_of, scores_of, chances_of, strict=True)
                 found.append([(tags.tolist(), p) for tags, score, p in ranked if score > -math.inf])
         return found
 

@@ -173,7 +173,8 @@ class Corpus:
         l2: float,
         saved: Stages,
     ) -> None:
-        self.tags, self.settings, self.l2, self.saved = labels, settings, l2, saved
+        self.tags = labels
+        self.settings, self.l2, self.saved = settings, l2, saved
         counts = Counter(word for sentence in sentences for word in sentence)
         self.words = (SEPARATOR, *sorted(counts, key=lambda word: (-counts[word], word)))
         self.read = number_sentences(sentences, tags, numbers(self.words), numbers(labels))
@@ -330,7 +331,9 @@ def cluster_words(
     Words must be numbered by falling frequency, the separator first.
     """
     if clusters > vocabulary:
-        raise DataError(f"{clusters} tags cannot be found among {vocabulary - 1} different words.")
+        raise DataError(
+            f"{clusters} tags were asked for, but there are only {vocabulary - 1} different words."
+        )
     vectors, counts = context_vectors(sentences, vocabulary, seed)
     means = KMeans(clusters, n_init=3, random_state=seed)
     found = means.fit_predict(vectors, sample_weight=np.sqrt(counts + 1e-9))

@@ -55,9 +55,13 @@ class WordSpace(Estimator):
             The counts of all files together.
 
         """
-        place = Serial() if executor is None else executor
-        size, least = self.vocabulary_size, self.min_count
-        return count_text_shards(paths, place, context=self.context, size=size, min_count=least)
+        return count_text_shards(
+            paths,
+            Serial() if executor is None else executor,
+            context=self.context,
+            size=self.vocabulary_size,
+            min_count=self.min_count,
+        )
 
     def _moments(self, text: Text | Moments, known: Vocabulary | None = None) -> Moments:
         """Counts of a text over a known vocabulary, or its own; given counts, if they fit."""

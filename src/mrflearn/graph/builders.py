@@ -53,8 +53,10 @@ def state_counts(states: States, variables: int) -> Int[Tensor, " v"]:
         return torch.full((variables,), states, dtype=torch.int64)
     counts = torch.as_tensor(states, dtype=torch.int64)
     if counts.shape != (variables,):
-        given = f"{len(counts)} state counts were given for {variables} variables"
-        raise GraphError(f"{given}; give one number for all, or one for each.")
+        raise GraphError(
+            f"{len(counts)} state counts were given for {variables} variables. Give one number for "
+            "all, or one for each variable."
+        )
     return counts
 
 
@@ -194,7 +196,8 @@ def factorial_chain(
     for i, j in pairs:
         if i == j or not (0 <= i < layers and 0 <= j < layers):
             raise GraphError(
-                f"layers {i} and {j} cannot be coupled: name two of 0 to {layers - 1}."
+                f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
+                f"(0 to {layers - 1})."
             )
     number = torch.arange(length * layers).reshape(length, layers)
     make = FactorGroup.tied if tied else FactorGroup
@@ -240,7 +243,10 @@ def from_networkx(
     a number for all or one a node.
     """
     if graph.is_directed() or graph.is_multigraph():
-        raise GraphError("a field has no directed or parallel edges. Try networkx.Graph(graph).")
+        raise GraphError(
+            "the graph is directed or has parallel edges; a Markov random field has neither. "
+            "Try networkx.Graph(graph)."
+        )
     number = {name: i for i, name in enumerate(graph.nodes)}
     counts = state_counts(states, len(number)).clone()
     for name, own in graph.nodes(data="states"):
@@ -269,8 +275,11 @@ def from_edge_file(
     if not count:
         raise DataError("there is no edge in this file.", path=path)
     if variables is None and count > MOST_UNNAMED:
-        problem = f"variable {count - 1} is beyond {MOST_UNNAMED:,}; say variables=... to read it."
-        raise DataError(problem, path=path)
+        raise DataError(
+            f"a variable has the number {count - 1}; files that name more than {MOST_UNNAMED:,} "
+            "variables are read only where variables=... says how many there are.",
+            path=path,
+        )
     scope = torch.tensor(list(edges.values()), dtype=torch.int64).reshape(-1, 2)
     return pairwise(state_counts(states, count), scope, tied=tied)
 
@@ -293,15 +302,19 @@ def graph_from_text(
     make, example = NAMED[kind]
     words, sides = re.split("[x,]", rest), len(re.split("[x,]", example))
     if len(words) != sides or not all(word.isascii() and word.isdigit() for word in words):
-        wanted = f"{sides} whole number{'s' * (sides > 1)}, as in '{kind}:{example}'"
-        raise GraphError(f"graph '{text}': {kind} takes {wanted}.")
+        raise GraphError(
+            f"graph '{text}': {kind} takes {sides} whole number{'s' * (sides > 1)}, "
+            f"as in '{kind}:{example}'."
+        )
     numbers = [int(word) for word in words]
     # State counts of the columns need as many variables: these are counted first.
     several = variables is not None and not isinstance(states, int)
     built = make(*numbers, 2 if several else states, tied=tied)
     if variables is not None and built.variables != variables:
-        found = f"graph '{text}' has {built.variables} variables, but the data have {variables}"
-        raise GraphError(f"{found}. Is a column no variable, or a side of the graph wrong?")
+        raise GraphError(
+            f"graph '{text}' has {built.variables} variables, but the data have {variables}. "
+            "Does a column hold something else, or is a side of the graph wrong?"
+        )
     return make(*numbers, states, tied=tied) if several else built
 
 
@@ -316,15 +329,20 @@ NAMED: dict[str, tuple[Callable[..., FactorGraph], str]] = {
 
 
 def _edge(words: list[str], variables: int | None) -> list[int]:
-    found = " ".join(words)[:40]
     if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
+        found = " ".join(words)[:40]
         raise DataError(f"an edge is two variable numbers, counted from 0; found '{found}'.")
     if max(map(len, words)) > LONGEST_NUMBER:
-        raise DataError(f"'{found}': no memory holds so many variables. Is it an identifier?")
+        raise DataError(
+            f"names variable {max(words, key=len)[:40]}; numbers count the variables from 0, and "
+            "this is more than any memory holds. Is it an identifier?"
+        )
     edge = [int(word) for word in words]
     if edge[0] == edge[1]:
         raise DataError(f"variable {edge[0]} cannot be joined to itself.")
     if variables is not None and max(edge) >= variables:
-        problem = f"names variable {max(edge)}, but there are {variables} (0 to {variables - 1})"
-        raise DataError(f"{problem}. Does this file count from 1?")
+        raise DataError(
+            f"names variable {max(edge)}, but there are {variables} (0 to {variables - 1}). "
+            "Does this file count from 1?"
+        )
     return edge

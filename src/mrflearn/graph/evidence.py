@@ -81,11 +81,16 @@ def _observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Ten
     state, counts = [-1] * graph.variables, graph.states.tolist()
     for variable, value in evidence.items():
         if not 0 <= variable < len(counts):
-            problem = f"the evidence names variable {variable}, but there are {len(counts)}"
-            raise GraphError(f"{problem}, from 0 on. Does it count from 1?")
+            raise GraphError(
+                f"the evidence names variable {variable}, but there are {len(counts)} "
+                f"(0 to {len(counts) - 1}). Does it count from 1?"
+            )
         if not 0 <= value < counts[variable]:
-            problem = f"state {value} of variable {variable}, which has {counts[variable]}"
-            raise GraphError(f"the evidence names {problem}, from 0 on. Is it of another network?")
+            raise GraphError(
+                f"the evidence puts variable {variable} in state {value}, but it has "
+                f"{counts[variable]} (0 to {counts[variable] - 1}). Does the evidence belong to "
+                "this network?"
+            )
         state[variable] = value
     return torch.tensor(state, device=graph.device)
 

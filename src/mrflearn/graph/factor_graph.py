@@ -45,14 +45,18 @@ class FactorGroup:
     def __post_init__(self) -> None:
         scope = torch.as_tensor(self.scope, dtype=torch.int64).clone()  # its maker may change it
         if scope.ndim != 2 or scope.shape[1] == 0:
-            wanted = "scope must have two axes (factors, arity of at least 1)"
-            raise GraphError(f"group '{self.name}': {wanted}, not shape {tuple(scope.shape)}.")
+            raise GraphError(
+                f"group '{self.name}': scope must have two axes (factors, arity of at least 1), "
+                f"not shape {tuple(scope.shape)}. A constant is added to the table of some factor."
+            )
         object.__setattr__(self, "scope", scope)
         table = torch.arange(len(scope), device=scope.device) if self.table is None else self.table
         object.__setattr__(self, "table", torch.as_tensor(table, dtype=torch.int64).clone())
         if self.table.shape != (len(scope),):
-            found = f"{len(scope)} factors, but {tuple(self.table.shape)} table numbers"
-            raise GraphError(f"group '{self.name}' has {found}.")
+            raise GraphError(
+                f"group '{self.name}' has {len(scope)} factors, but table numbers of shape "
+                f"{tuple(self.table.shape)}; each factor needs one."
+            )
 
     def __len__(self) -> int:
         return len(self.scope)
@@ -107,30 +111,44 @@ class FactorGraph:
         for group in self.groups:
             if not isinstance(group, FactorGroup):
                 raise GraphError(
-                    f"groups are FactorGroup('pairs', [(0, 1)]), not this {type(group).__name__}. "
-                    "For (variables, table) pairs try dense_potentials()."
+                    "a graph has groups of factors, FactorGroup('pairs', [(0, 1), (1, 2)]), not "
+                    f"this {type(group).__name__}. A field of (variables, table) pairs is made by "
+                    "dense_potentials(states, factors)."
                 )
             if len(group):
                 self._check(group)
 
     def _check(self, group: FactorGroup) -> None:
         scope, count = group.scope, len(self.states)
-
-        def refuse(wrong: Tensor, problem: str, rows: Tensor) -> None:
-            """Names the first factor that is wrong, and its row of what was looked at."""
-            if bool(wrong.any()):
-                i = int(wrong.any(dim=1).nonzero()[0])
-                where = f"group '{group.name}', factor {i}"
-                raise GraphError(f"{where}: {problem}, as in {rows[i].tolist()}.")
-
         outside = (scope < 0) | (scope >= count)
-        refuse(outside, f"reads a variable that is not one of the {count}, from 0 on", scope)
+        if bool(outside.any()):
+            i, k = outside.nonzero()[0].tolist()
+            raise GraphError(
+                f"group '{group.name}', factor {i}: reads variable {int(scope[i, k])}, but there "
+                f"are {count} (0 to {count - 1}). Does the source count from 1?"
+            )
         ordered = scope.sort(dim=1).values
-        refuse(ordered[:, 1:] == ordered[:, :-1], "names a variable twice", scope)
+        repeated = (ordered[:, 1:] == ordered[:, :-1]).any(dim=1)
+        if bool(repeated.any()):
+            i = int(repeated.nonzero()[0])
+            raise GraphError(
+                f"group '{group.name}', factor {i}: names a variable twice, {scope[i].tolist()}."
+            )
         shapes, owner = self.states[scope], self.component[scope]
-        alone = f"must have the shape {shapes[0].tolist()} of factor 0 or a group of its own"
-        refuse(shapes != shapes[0], alone, shapes)
-        refuse(owner != owner[:, :1], "joins variables of different components of a batch", owner)
+        uneven = (shapes != shapes[0]).any(dim=1)
+        if bool(uneven.any()):
+            i = int(uneven.nonzero()[0])
+            raise GraphError(
+                f"group '{group.name}': factor 0 has shape {tuple(shapes[0].tolist())}, factor {i} "
+                f"{tuple(shapes[i].tolist())}. Factors of different shape need groups of their own."
+            )
+        crossing = (owner != owner[:, :1]).any(dim=1)
+        if bool(crossing.any()):
+            i = int(crossing.nonzero()[0])
+            raise GraphError(
+                f"group '{group.name}', factor {i}: joins variables of different components, "
+                f"{owner[i].tolist()}. Each example of a batch stands alone."
+            )
 
     @property
     def variables(self) -> int:

@@ -90,8 +90,11 @@ def _add_to_subsets(
         unmatched = unmatched & ~here
     if bool(unmatched.any()):
         variables = scope[unmatched][0].tolist()
-        what = "has no table of its own to take up what the gauge moves there"
-        raise GraphError(f"the clique {variables} {what}; add a factor over these variables.")
+        who = f"variable {variables[0]}" if len(variables) == 1 else f"the clique {variables}"
+        raise GraphError(
+            f"{who} has no table of its own to take up what the gauge moves there; add a factor "
+            "there (a unary factor to every variable, a pair to every triple's pairs)."
+        )
 
 
 def _find(known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"]) -> Int[Tensor, " f"]:
@@ -146,10 +149,12 @@ def ising(
 
 def random_ising(graph: FactorGraph, scale: float = 1.0, seed: int = 0) -> Potentials:
     """Fields uniform in (-1, 1), couplings uniform in (-scale, scale), in float64, from a seed."""
-    draw, groups = np.random.default_rng(seed), (graph.groups[i] for i in _spin_groups(graph))
-    sizes = (int(group.table.max()) + 1 if len(group) else 0 for group in groups)
-    fields, couplings = (torch.from_numpy(draw.uniform(-1, 1, size)) for size in sizes)
-    return ising(graph, fields, scale * couplings)
+    groups = [graph.groups[i] for i in _spin_groups(graph)]
+    tables, pairs = (int(group.table.max()) + 1 if len(group) else 0 for group in groups)
+    draw = np.random.default_rng(seed)
+    fields = torch.from_numpy(draw.uniform(-1, 1, tables))
+    couplings = torch.from_numpy(scale * draw.uniform(-1, 1, pairs))
+    return ising(graph, fields, couplings)
 
 
 def ising_parameters(potentials: Potentials) -> IsingParameters:
@@ -171,6 +176,8 @@ def _spin_groups(graph: FactorGraph) -> tuple[int, int]:
     """The numbers of the groups "unary" and "pairwise", the only ones."""
     names = [group.name for group in graph.groups]
     if sorted(names) != ["pairwise", "unary"]:
-        wanted = "spins have the groups 'unary' and 'pairwise'"
-        raise GraphError(f"{wanted}, not {names}. Try a builder such as grid().")
+        raise GraphError(
+            f"a field of spins has the groups 'unary' and 'pairwise', not {names}. Build the graph "
+            "with a builder such as grid(), with equal state counts."
+        )
     return names.index("unary"), names.index("pairwise")

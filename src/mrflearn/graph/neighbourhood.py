@@ -311,8 +311,10 @@ def degree_limit_error(graph: FactorGraph) -> str | None:
     degrees = factor_degrees(graph)
     if not len(degrees) or degrees.max() <= MOST_FACTORS:
         return None
-    found = f"variable {int(degrees.argmax())} is in {int(degrees.max())} cliques"
-    return f"{found}, too many to count the joint states around it (at most {MOST_FACTORS})"
+    return (
+        f"variable {int(degrees.argmax())} is in {int(degrees.max())} cliques, too many to count "
+        f"the joint states around it (at most {MOST_FACTORS} can be handled)"
+    )
 
 
 def neighbourhoods(graph: FactorGraph, auxiliary: Auxiliary = "exact") -> list[Neighbourhoods]:
@@ -346,7 +348,7 @@ def lone_cliques(graph: FactorGraph) -> list[Neighbourhoods]:
 def _known(graph: FactorGraph) -> Incidence:
     reason = degree_limit_error(graph)
     if reason:
-        raise GraphError(f"{reason}. Use the estimator 'pl' on such a graph.")
+        raise GraphError(f"{reason}. Use pseudolikelihood (the estimator 'pl') on such a graph.")
     return incidence(graph)
 
 
@@ -406,8 +408,10 @@ def _local(
     local = np.concatenate([own, _neighbours(known, own, touching)], axis=1)
     if local.shape[1] > MOST_VARIABLES:
         widest = own[(local < known.variables).sum(axis=1).argmax()].tolist()
-        found = f"the neighbourhood of {widest} has {local.shape[1]} variables"
-        raise GraphError(f"{found}, too many to count joint states. Use the estimator 'pl'.")
+        raise GraphError(
+            f"the neighbourhood of {widest} has {local.shape[1]} variables, too many to count "
+            "their joint states. Use pseudolikelihood (the estimator 'pl')."
+        )
     places = _places(known, local, touching)
     order = _canonical(known, cliques, touching, places)
     touching = np.take_along_axis(touching, order, axis=1)
@@ -454,8 +458,10 @@ def _canonical(
     twice = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] < np.iinfo(np.int64).max)
     if bool(twice.any()):
         scope = known.scopes[cliques[twice.any(axis=1).argmax()]]
-        where = f"near clique {scope[scope < known.variables].tolist()}"
-        raise GraphError(f"{where} two cliques are over the same variables: merge them into one.")
+        raise GraphError(
+            f"near clique {scope[scope < known.variables].tolist()} two cliques are over the same "
+            "variables, so no data can tell their tables apart. Merge them into one."
+        )
     return order
 
 

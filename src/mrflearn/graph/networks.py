@@ -28,10 +28,13 @@ def from_uai(network: UaiNetwork) -> Potentials:
     constant = sum(float(table) for scope, table in pairs if not scope)
     if constant != 0.0:
         if not network.states:
-            raise GraphError("a network without variables is a number: there is nothing to infer.")
+            raise GraphError(
+                "a network without variables is only a number: there is nothing to infer."
+            )
         if not factors:
             factors = [((0,), torch.zeros(network.states[0], dtype=torch.float64))]
-        factors[0] = (factors[0][0], factors[0][1] + constant)
+        scope, table = factors[0]
+        factors[0] = (scope, table + constant)
     return dense_potentials(network.states, factors)
 
 
@@ -56,7 +59,8 @@ def to_uai(potentials: Potentials) -> UaiNetwork:
 def _check_range(name: str, scores: Tensor) -> None:
     largest = float(scores.masked_fill(scores == -math.inf, 0.0).abs().max())
     if not largest <= LARGEST_SCORE:
-        problem = (
-            f"exp of a score of {largest:.6g} nats is out of range (at most {LARGEST_SCORE:g})"
+        raise GraphError(
+            f"group '{name}': UAI files hold exponentials, not logarithms, and that of a score of "
+            f"{largest:.6g} nats in size is out of range; the most is {LARGEST_SCORE:g}. Subtract "
+            "a constant from the table, or spread it over factors."
         )
-        raise GraphError(f"group '{name}': {problem}. Subtract a constant from its table.")

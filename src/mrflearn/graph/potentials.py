@@ -46,28 +46,34 @@ class Potentials:
     tables: tuple[DenseTable, ...]
 
     def __post_init__(self) -> None:
-        kept = (own.values if isinstance(own, DenseTable) else _scores(own) for own in self.tables)
-        object.__setattr__(self, "tables", tuple(map(DenseTable, kept)))
+        stacks = (
+            own if isinstance(own, DenseTable) else DenseTable(_scores(own)) for own in self.tables
+        )
+        object.__setattr__(self, "tables", tuple(stacks))
         groups = self.graph.groups
         if len(groups) != len(self.tables):
             raise GraphError(f"{len(groups)} factor groups, but {len(self.tables)} table stacks.")
         kinds = {table.dense().dtype for table in self.tables}
         if len(kinds) > 1 or not all(kind.is_floating_point for kind in kinds):
-            wanted = "scores are floating-point numbers, of one type in all tables"
             raise GraphError(
-                f"types {', '.join(sorted(map(str, kinds)))}: {wanted}. Try .double()."
+                f"tables of the types {', '.join(sorted(map(str, kinds)))}: scores are "
+                "floating-point numbers, of one type in all tables. Try .double() on each."
             )
         for group, table in zip(groups, self.tables, strict=True):
             if not len(group):
                 continue
-            (count, *shape), states = table.shape, list(self.graph.shape(group))
-            if shape != states:
-                problem = f"its variables have {states} states, its tables the shape {shape}"
-                raise GraphError(f"group '{group.name}': {problem}.")
+            expected, count = self.graph.shape(group), table.shape[0]
+            if table.shape[1:] != expected:
+                raise GraphError(
+                    f"group '{group.name}': its variables have {expected} states, its tables the "
+                    f"shape {table.shape[1:]}."
+                )
             wrong = group.table[(group.table < 0) | (group.table >= count)]
             if len(wrong):
-                problem = f"a factor reads table {int(wrong[0])}, but there are {count}, from 0 on"
-                raise GraphError(f"group '{group.name}': {problem}.")
+                raise GraphError(
+                    f"group '{group.name}': a factor reads table {int(wrong[0])}, but there are "
+                    f"{count} (0 to {count - 1})."
+                )
 
     @property
     def dtype(self) -> torch.dtype:
@@ -95,8 +101,10 @@ class Potentials:
         assignment = torch.as_tensor(assignment, device=self.graph.device)
         graph = self.graph
         if assignment.shape[-1:] != (graph.variables,):
-            found = f"an assignment names {assignment.shape[-1]} states"
-            raise GraphError(f"{found}; the graph has {graph.variables} variables.")
+            raise GraphError(
+                f"an assignment names {assignment.shape[-1]} states; the graph has "
+                f"{graph.variables} variables."
+            )
         shape = *assignment.shape[:-1], graph.components
         total = torch.zeros(shape, dtype=self.dtype, device=graph.device)
         for group, table in zip(graph.groups, self.tables, strict=True):
@@ -112,8 +120,10 @@ class Potentials:
             wrong = values.isnan() | (values == torch.inf)
             if bool(wrong.any()):
                 place = tuple(wrong.nonzero()[0].tolist())
-                entry = f"table {place[0]}: the entry at {place[1:]} is {float(values[place])}"
-                raise GraphError(f"group '{group.name}', {entry}; scores are finite, or -inf.")
+                raise GraphError(
+                    f"group '{group.name}', table {place[0]}: the entry at {place[1:]} is "
+                    f"{float(values[place])}; scores are finite, or -inf for 'impossible'."
+                )
 
     def to(self, device: torch.device | str) -> Potentials:
         """The same numbers on another device."""
@@ -146,8 +156,9 @@ def dense_potentials(
     scores = [_scores(table) for _, table in factors]
     for i, ((scope, _), table) in enumerate(zip(factors, scores, strict=True)):
         if len(scope) != table.ndim:
-            found = f"{len(scope)} variables; its table has {table.ndim} axes"
-            raise GraphError(f"factor {i} names {found}.")
+            raise GraphError(
+                f"factor {i} names {len(scope)} variables; its table has {table.ndim} axes."
+            )
         by_shape.setdefault(tuple(table.shape), []).append(i)
     groups, tables = [], []
     for shape, members in by_shape.items():

@@ -86,11 +86,13 @@ class AnnealedEstimate:
         worst = int(torch.where(self.reliable, torch.inf, self.effective_groups).argmin())
         effective, chains = float(self.effective_chains[worst]), self.log_weights.shape[1]
         where = f" of component {worst}" if len(self.reliable) > 1 else ""
-        problem = f"log Z{where} rests on {effective:.1f} effective chains of {chains}"
-        doubt = f"is uncertain by {float(self.standard_error[worst]):.3g} and may be too low"
-        advice = "Try more chains or temperatures, or an exact method."
-        message = f"annealed importance sampling: {problem}; it {doubt}. {advice}"
-        warnings.warn(message, AccuracyWarning, stacklevel=3)
+        warnings.warn(
+            f"annealed importance sampling: log Z{where} rests on {effective:.1f} effective chains "
+            f"of {chains}. It is uncertain by {float(self.standard_error[worst]):.3g} and may be "
+            "too low. More chains or temperatures may help, or an exact method where one applies.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
 
 
 @final
@@ -116,8 +118,10 @@ class AnnealedImportance(Method):
     def __post_init__(self) -> None:
         steps = 1 if self.temperatures is None else self.temperatures
         if self.groups < 2 or self.chains < self.groups or steps < 1:
-            given = f"chains={self.chains}, groups={self.groups}, temperatures={self.temperatures}"
-            raise InferenceError(f"{given}: at least 2 groups of at least 1 chain, and 1 step.")
+            raise InferenceError(
+                f"chains={self.chains}, groups={self.groups}, temperatures={self.temperatures}: an "
+                "error bar needs at least 2 groups of at least 1 chain, and the path 1 step."
+            )
 
     @one_thread()
     def estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
@@ -161,8 +165,11 @@ class AnnealedImportance(Method):
         found = replace(self, chains=chains)._estimate(potentials, generator)
         lost = found.log_partition == -torch.inf
         if bool(lost.any()):
-            ended = f"component {int(lost.nonzero()[0])}: all {chains} chains ended"
-            raise InferenceError(f"{ended} in impossible states. Try more, or JunctionTree.")
+            raise InferenceError(
+                f"component {int(lost.nonzero()[0])}: all {chains} chains ended in impossible "
+                "states. Try more chains; there may be no possible state, which JunctionTree() "
+                "decides where the width allows."
+            )
         found.warn()
         weights = torch.softmax(found.log_weights, dim=1)
         source = torch.multinomial(weights, count, replacement=True, generator=generator)
@@ -329,8 +336,9 @@ class _Ring:
     def start(self, chains: int, generator: torch.Generator, share: float) -> Int[Tensor, "n p"]:
         unary = self.scores.unary
         weight = (unary * share).masked_fill(unary == -torch.inf, -torch.inf).softmax(0)
-        shape = chains, self.positions
-        return torch.multinomial(weight, math.prod(shape), True, generator=generator).view(shape)
+        size = chains * self.positions
+        words = torch.multinomial(weight, size, replacement=True, generator=generator)
+        return words.view(chains, self.positions)
 
     def score(self, states: Int[Tensor, "n p"]) -> Float[Tensor, "1 n"]:
         around = torch.cat([states[:, -self.scores.offsets :], states], dim=1)

@@ -133,11 +133,14 @@ class BeliefPropagation(BeliefMethod):
 
     def __post_init__(self) -> None:
         if self.max_sweeps < 1 or not 0.0 <= self.damping < 1.0 or self.tolerance < 0.0:
-            wanted = "max_sweeps from 1, damping from 0 to below 1, tolerance from 0"
-            given = f"{self.max_sweeps}, {self.damping} and {self.tolerance}"
-            raise InferenceError(f"{wanted} are possible, not {given}.")
+            raise InferenceError(
+                f"max_sweeps={self.max_sweeps}, damping={self.damping}, tolerance={self.tolerance}:"
+                " sweeps must be at least 1, damping from 0 to below 1, the tolerance not negative."
+            )
         if self.schedule not in get_args(Schedule):
-            raise InferenceError(f"schedule '{self.schedule}': neither 'flooding' nor 'residual'.")
+            raise InferenceError(
+                f"schedule '{self.schedule}' is neither 'flooding' nor 'residual'."
+            )
 
     def _beliefs(self, potentials: Potentials, warm: Float[Tensor, " m"] | None) -> Beliefs:
         """Sum-product from uniform messages, or from those of earlier beliefs on the same graph."""

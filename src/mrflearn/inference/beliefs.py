@@ -145,8 +145,10 @@ def insist_possible(
     lost = (log_partition == -torch.inf).nonzero()[:, 0]
     if len(lost):
         number = int(lost[0] if component is None else component[lost[0]])
-        problem = f"component {number} has no possible assignment: nothing can be drawn"
-        raise InferenceError(f"{problem}. Are too many scores -inf?")
+        raise InferenceError(
+            f"component {number} has no possible assignment: nothing can be drawn from it. "
+            "Are too many scores -inf?"
+        )
 
 
 def with_gradient(potentials: Potentials, beliefs: Beliefs) -> Beliefs:

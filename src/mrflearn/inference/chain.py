@@ -58,8 +58,10 @@ def plan_or_reason(graph: FactorGraph) -> ChainPlan | str:
     """The plan of a graph, or why it has none."""
     for group in graph.groups:
         if group.arity > 2 and len(group):
-            found = f"group '{group.name}' has factors of {group.arity} variables"
-            return f"{found}; a chain has at most 2. {ELSEWHERE}"
+            return (
+                f"group '{group.name}' has factors of {group.arity} variables; "
+                f"a chain has at most 2. {ELSEWHERE}"
+            )
     edges = _edges(graph)
     degree = torch.bincount(edges.flatten(), minlength=graph.variables)
     if len(degree) and int(degree.max()) > 2:
@@ -105,7 +107,8 @@ def _walk(edges: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
     _, first = np.unique(path[ends], return_index=True)  # the smallest end of each path
     distance = np.full(variables, np.inf)
     if len(first):
-        distance = dijkstra(joined, False, ends[first], unweighted=True, min_only=True)
+        starts = ends[first]
+        distance = dijkstra(joined, directed=False, indices=starts, unweighted=True, min_only=True)
     position = np.where(np.isfinite(distance), distance, -1).astype(np.int64)
     return path.astype(np.int64), position
 
@@ -122,9 +125,10 @@ def _shared(groups: Sequence[FactorGroup], links: list[Links | None], steps: int
     pairs = [(i, link) for i, link in enumerate(links) if link is not None and len(link.step)]
     if len(pairs) != 1:
         return None
-    (index, link), table = pairs[0], groups[pairs[0][0]].table
-    whole = len(table) == steps and not bool(link.turned.any())
-    return index if whole and bool((table == table[0]).all()) else None
+    index, link = pairs[0]
+    table = groups[index].table
+    one_table = len(table) == steps and bool((table == table[0]).all())
+    return index if one_table and not bool(link.turned.any()) else None
 
 
 # Exact inference where every connected part of a graph is a path.
@@ -234,12 +238,13 @@ def _factor_beliefs(
     beliefs = []
     parts = zip(potentials.graph.groups, potentials.tables, plan.links, strict=True)
     for group, table, link in parts:
+        shape = table.shape[1:]
         if not len(group):
-            own = single.new_zeros(table.shape)[:0]
+            beliefs.append(single.new_zeros(0, *shape))
+        elif link is None:
+            beliefs.append(single[plan.row[group.scope[:, 0]], : shape[0]])
         else:
-            rows = plan.row[group.scope[:, 0]]
-            own = single[rows] if link is None else _turn(pair[link.step], link)
-        beliefs.append(own[(slice(None), *map(slice, table.shape[1:]))])
+            beliefs.append(_turn(pair[link.step], link)[:, : shape[0], : shape[1]])
     return tuple(beliefs)
 
 

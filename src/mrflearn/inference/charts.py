@@ -146,8 +146,10 @@ def _within(name: str, value: Tensor, least: float, most: float) -> Tensor:
     slack = ROUNDING * max(1.0, float(value.abs().max())) if value.numel() else 0.0
     wrong = value[~((value >= least - slack) & (value <= most + slack))]
     if len(wrong):
-        found = f"{name} comes out as {float(wrong[0]):.4g}, which it cannot be"
-        raise InferenceError(f"{found}. Do the probabilities of each phrase's rules sum to 1?")
+        raise InferenceError(
+            f"{name} comes out as {float(wrong[0]):.4g}, which it cannot be. Do the probabilities "
+            "of each phrase's rules sum to 1, and do left-recursive rules leave some to others?"
+        )
     return value.clamp(least, most)
 
 

@@ -207,16 +207,29 @@ def make_schedule(
     batches: list[CliqueBatch] = []
     read: set[int] = set()
     for kind, own, placed, first in drafts:
-        root = down[own[0, 0], 0] < 0
-        above = None if root else Pieces.of(down[own[0]], sizes_down, device)
+        above = None
+        if down[own[0, 0], 0] >= 0:
+            above = Pieces.of(down[own[0]], sizes_down, device)
         # Batches are gone through from the last on the way down: the first to name a stack is the
         # last to read it.
         stacks = {stack for stack, _ in above.parts} if above else set()
         end = 2 + len(kind.sizes)
         messages = (Pieces.of(up[child], sizes_up, device) for child in own[end:])
-        inputs = tuple(placed), tuple(zip(kind.children, messages, strict=False))
-        last, rows = tuple(stacks - read), torch.as_tensor(own[1:end], device=device)
-        batches.append(CliqueBatch(kind.sizes, *inputs, above, first, last, rows[1:], rows[0]))
+        children = tuple(zip(kind.children, messages, strict=False))
+        rows = torch.as_tensor(own[1:end], device=device)
+        component, variables = rows[0], rows[1:]
+        batches.append(
+            CliqueBatch(
+                kind.sizes,
+                tuple(placed),
+                children,
+                above,
+                first,
+                tuple(stacks - read),
+                variables,
+                component,
+            )
+        )
         read |= stacks
     found = []
     for known, arrays in zip(forms, packs, strict=True):  # forms are numbered as they came

@@ -133,8 +133,10 @@ def best_list(
     """At most `count` (assignment, score) of a field of one component, best first."""
     graph = potentials.graph
     if count < 1 or graph.components != 1:
-        asked = f"{count} best of {graph.components} examples"
-        raise InferenceError(f"{asked}: ask for 1 or more of 1.")
+        raise InferenceError(
+            f"{count} best assignments of {graph.components} examples were asked for: ask for 1 or "
+            "more, of one example."
+        )
     free = graph.legal() if allowed is None else allowed & graph.legal()
     masks, made = [(free, 0)], 0
     waiting: list[Candidate] = []

@@ -40,9 +40,11 @@ class Enumeration(BeliefMethod):
         worst = int(digits.argmax())
         if float(digits[worst]) <= math.log10(self.most_assignments) + 1e-9:
             return None
-        found = f"component {worst} has about 10^{float(digits[worst]):.1f} assignments"
-        limit = f"enumeration stops at {self.most_assignments}"
-        return f"{found}; {limit}. Try JunctionTree(), or BeliefPropagation()."
+        return (
+            f"component {worst} has about 10^{float(digits[worst]):.1f} assignments; enumeration "
+            f"stops at {self.most_assignments}. Try JunctionTree() if the graph has a small width, "
+            "or BeliefPropagation() for an approximation."
+        )
 
     def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
         graph, found = potentials.graph, zero_beliefs(potentials)

@@ -222,9 +222,11 @@ class JunctionTree(BeliefMethod):
         for plan, replicas in graph.planned(find_plans):
             reason = self._too_much(plan)
             if reason:
-                where = f"component {int(replicas.components[0])} is too wide for exact inference"
-                limit = f"memory_limit is {size_in_words(self.memory_limit)}"
-                return f"{where}: {reason}; {limit}. Raise it, or try BeliefPropagation()."
+                return (
+                    f"component {int(replicas.components[0])} is too wide for exact inference: "
+                    f"{reason}; memory_limit is {size_in_words(self.memory_limit)}. Raise it, or "
+                    "try BeliefPropagation() for an approximation."
+                )
         return None
 
     def too_wide(self, graph: FactorGraph) -> list[int]:
@@ -235,8 +237,10 @@ class JunctionTree(BeliefMethod):
 
     def _too_much(self, plan: EliminationPlan | TooWide) -> str | None:
         if isinstance(plan, TooWide):
-            size = f"{plan.variables} variables (2^{plan.log2_entries:.0f} entries) or more"
-            return f"every elimination order tried meets a table over {size}"
+            return (
+                f"every elimination order tried meets a table over {plan.variables} variables "
+                f"(2^{plan.log2_entries:.0f} entries) or more"
+            )
         needed = plan.entries * 8
         if needed <= self.memory_limit:
             return None
@@ -298,6 +302,7 @@ def _choose(odds: Float[Tensor, "s n k"], generator: torch.Generator | None) -> 
     if generator is None:
         return odds.argmax(dim=0)
     rising = (odds - odds.amax(dim=0)).exp().cumsum(dim=0)
-    shape, own = rising.shape[1:], generator.device
-    point = torch.rand(shape, dtype=rising.dtype, generator=generator, device=own)
+    point = torch.rand(
+        rising.shape[1:], dtype=rising.dtype, generator=generator, device=generator.device
+    )
     return (rising <= point.to(rising.device) * rising[-1]).sum(dim=0)

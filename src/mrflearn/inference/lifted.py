@@ -414,12 +414,17 @@ class Windows(Spectral[WordPotentials]):
     def refuses_size(cls, offsets: int, states: int, device: torch.device) -> str | None:
         """Why texts of this context and vocabulary cannot be handled, or None."""
         if offsets != 2:
-            return f"windows of two words are for a context of 2, not of {offsets}. Try chains."
+            return (
+                f"windows of two words are for a context of 2, not of {offsets}. Try chains: for a "
+                "context of 1 they are as exact."
+            )
         most = cls.most_words[device.type]
         if states <= most:
             return None
-        found = f"{states:,} words are too many for windows of two (at most {most:,} here)"
-        return f"{found}. Try a GPU (device cuda), a smaller vocabulary, or chains."
+        return (
+            f"{states:,} words are too many for windows of two (at most {most:,} here). Try a GPU "
+            "(device cuda), a smaller vocabulary, or chains."
+        )
 
     def matrices(self, potentials: WordPotentials) -> WindowMatrix | TripleMatrices:
         near, far = potentials.tables()
@@ -481,8 +486,10 @@ class TagChains(Spectral[TagPotentials]):
         """Scores of three tags in a row, words summed out; the first is absent if nothing asks."""
         distances = len(potentials.transitions)
         if distances > MOST_DISTANCES:
-            reach = f"chains bind tags up to {MOST_DISTANCES} apart, not {distances}"
-            raise InferenceError(f"{reach}; stars take any distance.")
+            raise InferenceError(
+                f"chains bind tags up to {MOST_DISTANCES} apart, not {distances}; stars take any "
+                "distance."
+            )
         weights = [part.weight for part in self.parts]
         duals = [balanced(own, weights) for own in self.duals(potentials).values()]
         rows = zip(self.parts, *duals, strict=True)

@@ -183,8 +183,10 @@ class Field:
         if messages is None:
             return self.bias.new_zeros(size)
         if messages.shape != (size,):
-            found = f"{messages.numel()} starting messages, not {size}"
-            raise InferenceError(f"{found}: they serve only on the graph they came from.")
+            raise InferenceError(
+                f"the starting messages have {messages.numel()} entries, this graph's {size}. "
+                "Messages can be used again only on the graph they came from."
+            )
         return messages.to(self.bias).masked_fill(messages == -torch.inf, 0.0)
 
     def totals(self, messages: Float[Tensor, " m"]) -> Float[Tensor, "v s"]:

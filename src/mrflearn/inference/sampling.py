@@ -44,7 +44,9 @@ def split_r_hat(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
     """
     half = len(traces) // 2
     if len(traces) < LEAST_DRAWS:
-        raise InferenceError(f"R-hat needs at least {LEAST_DRAWS} draws, not {len(traces)}.")
+        raise InferenceError(
+            f"R-hat needs at least {LEAST_DRAWS} draws of a chain, not {len(traces)}."
+        )
     halves = torch.cat([traces[:half], traces[len(traces) - half :]], dim=1)
     within = halves.var(dim=0).mean(dim=0)
     between = halves.mean(dim=0).var(dim=0)
@@ -60,7 +62,9 @@ def effective_draws(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
     """
     draws, chains = traces.shape[:2]
     if draws < LEAST_DRAWS:
-        raise InferenceError(f"an effective number needs {LEAST_DRAWS} draws, not {draws}.")
+        raise InferenceError(
+            f"effective draws need at least {LEAST_DRAWS} draws of a chain, not {draws}."
+        )
     centred = traces - traces.mean(dim=0, keepdim=True)
     spectrum = torch.fft.rfft(centred, n=2 * draws, dim=0)
     covariance = torch.fft.irfft(spectrum.abs().square(), n=2 * draws, dim=0)[:draws].mean(1)
@@ -307,8 +311,12 @@ def feasible_states(field: Conditionals, chains: int, generator: torch.Generator
     """
     states, possible = _search(field, chains, generator)
     if not bool(possible.all()):
-        lost = f"component {int((~possible).nonzero()[0])}: no state of positive probability"
-        raise InferenceError(f"{lost} was found by {chains} chains. Try more, or JunctionTree.")
+        lost = int((~possible).nonzero()[0])
+        raise InferenceError(
+            f"component {lost}: no state of positive probability was found by {chains} chains in "
+            f"{SEARCHES * SEARCH_SWEEPS} sweeps each. There may be none, or few: an exact method "
+            "(JunctionTree) decides; more chains search better."
+        )
     return states
 
 
@@ -423,8 +431,10 @@ class Gibbs(Method):
         if min(self.sweeps, self.chains, self.thin) < 1 or self.burn_in < 0:
             raise InferenceError("sweeps, chains and thin must be at least 1, burn_in at least 0.")
         if self.sweeps < self.thin:
-            kept = f"{self.sweeps} sweeps of which each {self.thin}th is kept leave nothing"
-            raise InferenceError(f"{kept}. Raise sweeps, or lower thin.")
+            raise InferenceError(
+                f"{self.sweeps} sweeps of which each {self.thin}th is kept leave nothing. Raise "
+                "sweeps, or lower thin."
+            )
 
     @one_thread()
     @torch.no_grad()

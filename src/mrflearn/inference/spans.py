@@ -47,8 +47,11 @@ class ChunkReading:
         names = tuple(sorted({label for letter, label in parts if letter != "O"}))
         members = [[letter != "O" and label == name for letter, label in parts] for name in names]
         joined = [[_continues(first, second) for second in parts] for first in parts]
-        shape = len(names), len(parts)
-        return cls(names, torch.tensor(members).bool().view(shape), torch.tensor(joined).bool())
+        return cls(
+            names,
+            torch.tensor(members, dtype=torch.bool).reshape(len(names), len(parts)),
+            torch.tensor(joined, dtype=torch.bool).reshape(len(parts), len(parts)),
+        )
 
     def lifted(self, label: Int[Tensor, " p"]) -> ChunkReading:
         """The same for states that each stand for a tag (pairs, in a second-order chain)."""
@@ -200,8 +203,10 @@ def legal_chunks(labels: Sequence[str], scheme: Scheme) -> TransitionMask:
         odd = next(label for label, tag in zip(labels, tags, strict=True) if tag[0] in "ES")
         raise DataError(f"'{odd}' is no tag of {scheme}. Is the scheme BIOES?")
     if scheme == "BIOES" and letters & {"B", "I"} and not letters & {"E", "S"}:
-        reason = "without an E- or S- tag no chunk could be found"
-        raise DataError(f"{reason} in BIOES: are the tags those of IOB1 or IOB2?")
+        raise DataError(
+            "in BIOES a chunk ends in an E- or S- tag, and the model has none: no chunk could be "
+            "found. Its tags are those of IOB1 or IOB2; ask for that scheme, or train on BIOES."
+        )
     ends = [("O", ""), *tags]  # what stands before and after a sequence, then the tags
     follows = torch.tensor([[_follows(a, b, scheme) for b in ends] for a in ends])
     return TransitionMask(follows[0, 1:], follows[1:, 1:], follows[1:, 0])
@@ -240,15 +245,16 @@ def allowed_states(
     """For each token the labels it may have: one, any of several, or with None any at all."""
     allowed = torch.zeros(len(wanted), len(labels), dtype=torch.bool)
     for token, choice in enumerate(wanted):
-        some = [choice] if isinstance(choice, str) else choice
-        allowed[token, [_number(label, labels) for label in (labels if some is None else some)]] = (
-            True
-        )
+        if choice is None:
+            allowed[token] = True
+            continue
+        for label in [choice] if isinstance(choice, str) else choice:
+            allowed[token, _number(label, labels)] = True
     return allowed
 
 
 def _number(label: str, labels: Sequence[str]) -> int:
     if label not in labels:
-        known = ", ".join(map(str, labels[:12])) + ", ..." * (len(labels) > 12)
+        known = ", ".join(map(str, labels[:12])) + (", ..." if len(labels) > 12 else "")
         raise DataError(f"the model knows no label '{label}'; it knows {known}.")
     return labels.index(label)

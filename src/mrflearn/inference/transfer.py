@@ -32,8 +32,10 @@ MOST_STEP_ENTRIES = 1 << 24
 def ring_log_partition(potentials: WordPotentials, positions: int) -> Float[Tensor, ""]:
     """log Z of a ring, exactly; with gradients."""
     if positions <= potentials.offsets:
-        reach = f"neighbours {potentials.offsets} away"
-        raise InferenceError(f"a ring of {positions} positions is too short for {reach}.")
+        raise InferenceError(
+            f"a ring of {positions} positions is too short for neighbours {potentials.offsets} "
+            "away."
+        )
     log_moves = window_moves(potentials)
     peak = log_moves.detach().amax()
     power, log_scale = (log_moves - peak).exp(), peak * positions
@@ -59,8 +61,10 @@ def too_many_windows(
     windows: int = states**offsets
     if windows <= MOST_WINDOW_STATES:
         return None
-    found = f"{states} words and {offsets} neighbours make {windows} windows"
-    return f"{found}, over {MOST_WINDOW_STATES}: too many to be exact. {instead}"
+    return (
+        f"{states} words and {offsets} neighbours make {windows} windows, over "
+        f"{MOST_WINDOW_STATES}: too many to be exact. {instead}"
+    )
 
 
 def window_moves(potentials: WordPotentials) -> Float[Tensor, "w w"]:
@@ -102,8 +106,10 @@ def sentence_log_partitions(potentials: WordPotentials, separator: int, longest:
     """
     offsets, states = potentials.offsets, potentials.states
     if states ** (offsets + 1) > MOST_STEP_ENTRIES:
-        found = f"{states} words and {offsets} neighbours are too many to be exact"
-        raise InferenceError(f"{found}. Try method='ais' or 'bound'.")
+        raise InferenceError(
+            f"{states} words and {offsets} neighbours are too many for exact sentence "
+            "probabilities. Try method='ais' or 'bound'."
+        )
     _, rest = _to_come(potentials, separator, longest)
     return torch.stack([totals[(separator,) * offsets] for totals in rest])
 
@@ -141,7 +147,11 @@ def _next_scores(potentials: WordPotentials) -> Float[Tensor, "*window c"]:
         shape = [1] * (offsets + 1)
         shape[offsets - offset] = shape[-1] = states
         scores = scores + table.reshape(shape)
-    return scores if potentials.triples is None else scores + potentials.triples
+    if potentials.triples is None:
+        return scores
+    if offsets < 2:
+        raise InferenceError("scores of three words in a row need a context of 2 or more.")
+    return scores + potentials.triples
 
 
 def _to_come(
@@ -177,16 +187,18 @@ def gibbs_sentences(
 
     Sentences start from independent words and do not touch, so all are swept together.
     """
-    offsets, longest, device = scores.offsets, max(lengths.tolist(), default=0), scores.unary.device
+    offsets, device = scores.offsets, scores.unary.device
+    longest = max(lengths.tolist(), default=0)
     lines = torch.full((len(lengths), longest + 2 * offsets), separator, device=device)
     places = torch.arange(offsets, device=device)
     for sweep in range(sweeps + 1):
         for position in range(longest):
             here = (lengths > position).nonzero().squeeze(1).to(device)
             own, at = lines[here], position + offsets
-            choice = scores.unary.repeat(len(here), 1)
             if sweep:
                 choice = scores.conditional(own[:, at - 1 - places], own[:, at + 1 + places])
+            else:
+                choice = scores.unary.repeat(len(here), 1)
             choice[:, separator] = -torch.inf
             drawn = torch.multinomial(choice.softmax(dim=1), 1, generator=generator)
             lines[here, at] = drawn.squeeze(1)

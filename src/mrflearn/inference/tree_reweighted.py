@@ -101,10 +101,10 @@ def complaint(edges: SpanningEdges, weight: EdgeWeights) -> str | None:
     room = np.bincount(piece) - 1
     if (load > room + TOLERANCE).any():
         worst = int(np.argmax(load - room))
-        found = (
-            f"the edge weights of {room[worst] + 1} connected variables add up to {load[worst]:g}"
+        return (
+            f"the edge weights of a connected piece of {room[worst] + 1} variables add up to "
+            f"{load[worst]:g}; a forest has at most {room[worst]} edges there."
         )
-        return f"{found}; a forest has at most {room[worst]} edges there."
     small = edges.variables * int(edges.real.sum()) <= CHECKED_SIZE
     return _overweight(edges, weight) if small else None
 
@@ -126,8 +126,10 @@ def _overweight(edges: SpanningEdges, weight: EdgeWeights) -> str | None:
         network = sparse_graph(np.concatenate(flows).astype(np.int32), *arcs, sink + 1)
         surplus = (earn.sum() - maximum_flow(network, source, sink).flow_value) / FLOW_UNIT
         if surplus > TOLERANCE:
-            found = f"around variable {root} some have {surplus:.3g} more edge weight among them"
-            return f"{found} than a mixture of forests, which has their number less one at most."
+            return (
+                f"around variable {root} some variables have {surplus:.3g} more edge weight among "
+                "them than any mixture of forests can have (their number less one)."
+            )
     return None
 
 
@@ -163,8 +165,10 @@ class TreeReweighted(BeliefMethod):
     def refuses(self, graph: FactorGraph) -> str | None:
         for group in graph.groups:
             if len(group) and group.arity > 2:
-                found = f"group '{group.name}' has factors of {group.arity} variables"
-                return f"{found}, not 2 at most. Try BeliefPropagation() or MeanField()."
+                return (
+                    f"group '{group.name}' has factors of {group.arity} variables; tree-reweighted "
+                    "belief propagation takes at most 2. Try BeliefPropagation() or MeanField()."
+                )
         return None
 
     def _beliefs(self, potentials: Potentials, warm: Float[Tensor, " m"] | None) -> Beliefs:

@@ -121,14 +121,19 @@ class RuleShape:
 
     def __post_init__(self) -> None:
         if self.preterminals < 1 or self.phrases < 0:
-            raise GraphError("a grammar needs at least one preterminal, or it has no words.")
+            raise GraphError(
+                f"{self.phrases} phrases and {self.preterminals} preterminals: a grammar needs at "
+                "least one preterminal, or it has no words."
+            )
         limits = self.phrases, self.symbols, self.symbols
         for name, limit in zip(RULE_COLUMNS, limits, strict=True):
             column: Tensor = getattr(self, name)
             wrong = column[(column < 0) | (column >= limit)]
             if len(wrong):
-                text = f"a rule's {name} is symbol {int(wrong[0])}, but only 0 to {limit - 1} can"
-                raise GraphError(f"{text} stand there; phrases come before preterminals.")
+                raise GraphError(
+                    f"a rule's {name} is symbol {int(wrong[0])}, but only 0 to {limit - 1} can "
+                    "stand there; phrases are numbered before preterminals."
+                )
 
     @classmethod
     def full(cls, phrases: int, preterminals: int) -> RuleShape:

@@ -151,14 +151,12 @@ class ScaledTable:
 
     @classmethod
     def of(cls, arithmetic: Arithmetic, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
-        """The tables whose values (taken over) were computed in the given arithmetic."""
-        linear, limits, scale = (
-            arithmetic is SUM_PRODUCT,
-            torch.finfo(values.dtype),
-            _largest(values),
-        )
+        """The tables whose values (taken over, if linear) were computed in this arithmetic."""
+        linear, scale = arithmetic is SUM_PRODUCT, _largest(values)
+        limits = torch.finfo(values.dtype)
         top = along_first(scale.clamp(min=limits.tiny if linear else limits.min), values)
-        values = values.div_(top) if linear else values.sub_(top)
+        # Logs may be those of another table, which must stay as they are.
+        values = values.div_(top) if linear else values - top
         lowest = values.amin()
         if bool(lowest == arithmetic.zero):  # the lowest that is possible
             lowest = values.masked_fill(values == arithmetic.zero, float(linear)).amin()

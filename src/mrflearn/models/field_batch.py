@@ -53,15 +53,18 @@ class FieldBatch:
 
     def __post_init__(self) -> None:
         graph = self.graph
-        groups, features = len(graph.groups), self.features
-        if len(features) != groups:
-            raise GraphError(f"{groups} groups of factors, but features for {len(features)}.")
+        if len(self.features) != len(graph.groups):
+            raise GraphError(
+                f"{len(graph.groups)} groups of factors, but features for {len(self.features)}."
+            )
         if len(self.states) != graph.variables:
             raise GraphError(f"{len(self.states)} labels for {graph.variables} variables.")
-        for group, own in zip(graph.groups, features, strict=True):
-            if len(group) and (row := int(group.table.max())) >= own.tokens:
-                rows = f"row {row} of {own.tokens} rows of features"
-                raise GraphError(f"group '{group.name}': a factor reads {rows}.")
+        for group, features in zip(graph.groups, self.features, strict=True):
+            if len(group) and int(group.table.max()) >= features.tokens:
+                raise GraphError(
+                    f"group '{group.name}': a factor reads row {int(group.table.max())} of the "
+                    f"features, but there are {features.tokens}."
+                )
 
     def known(self) -> Bool[Tensor, " v"]:
         """Which variables have a label for certain."""
@@ -82,7 +85,8 @@ class FieldBatch:
 
     def unlabelled(self) -> FieldBatch:
         """The same graph, every variable in any state."""
-        unknown, everyone = torch.full_like(self.states, UNKNOWN), torch.arange(len(self.states))
+        unknown = torch.full_like(self.states, UNKNOWN)
+        everyone = torch.arange(self.graph.variables)
         return replace(self, states=unknown, uncertain=everyone, allowed=self.graph.legal())
 
     @property
@@ -131,8 +135,15 @@ def find_templates(
     for group, features in zip(batch.graph.groups, batch.features, strict=True):
         most = batch.graph.most_states  # all that is known of factors never met
         shape = batch.graph.shape(group) if len(group) else (most,) * group.arity
-        met = (group.table, group.scope, shape, batch)
-        pairs = weighted_pairs(features, *met, min_freq=least, everything=everything)
+        pairs = weighted_pairs(
+            features,
+            group.table,
+            group.scope,
+            shape,
+            batch,
+            min_freq=least,
+            everything=everything,
+        )
         found.append(FactorTemplate(group.name, shape, features.names, features.columns, *pairs))
     return tuple(found)
 
@@ -152,13 +163,16 @@ class SequenceWiring:
     features_on: FeaturesOn = "edges"
 
     def __post_init__(self) -> None:
-        place, layers = self.features_on, len(self.labels)
-        if place not in get_args(FeaturesOn):
-            raise GraphError(f"features_on={place!r} is not one of edges, nodes, both.")
+        if self.features_on not in get_args(FeaturesOn):
+            known = ", ".join(get_args(FeaturesOn))
+            raise GraphError(f"features_on={self.features_on!r} is not one of {known}.")
+        layers = len(self.labels)
         for i, j in self.coupled:
             if i == j or not (0 <= i < layers and 0 <= j < layers):
-                known = f"name two of the {layers} layers (0 to {layers - 1})"
-                raise GraphError(f"layers {i} and {j} cannot be coupled: {known}.")
+                raise GraphError(
+                    f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
+                    f"(0 to {layers - 1})."
+                )
 
 
 def sequence_batch(
@@ -175,9 +189,12 @@ def sequence_batch(
     Groups without a factor are left out, and with `only` those of other names.  Without `labels`
     every variable may be in any state.
     """
-    pairs = _groups(wiring, with_bias(features), skips)
-    kept = [own for own in pairs if (len(own[0]) if only is None else own[0].name in only)]
-    groups, sets = zip(*kept, strict=True) if kept else ((), ())
+    kept = [
+        (group, own)
+        for group, own in _groups(wiring, with_bias(features), skips)
+        if (len(group) if only is None else group.name in only)
+    ]
+    groups, sets = tuple(group for group, _ in kept), tuple(own for _, own in kept)
     states = torch.tensor(wiring.labels).repeat(features.tokens)
     owner = torch.arange(len(features)).repeat_interleave(features.lengths * len(wiring.labels))
     graph = FactorGraph(states, groups, owner, components=len(features))

@@ -363,9 +363,11 @@ class LogLinearField:
         if found != wanted:
             raise GraphError(f"the graph has the factors {found}; the field was made for {wanted}.")
         for group, template in zip(graph.groups, self.templates, strict=True):
-            if len(group) and (shape := graph.shape(group)) != template.shape:
-                made = f"the field was made for {template.shape}"
-                raise GraphError(f"factors '{group.name}' have {shape} states here; {made}.")
+            if len(group) and graph.shape(group) != template.shape:
+                raise GraphError(
+                    f"factors '{group.name}' have {graph.shape(group)} states here; "
+                    f"the field was made for {template.shape}."
+                )
 
 
 def weights_of(

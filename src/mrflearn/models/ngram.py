@@ -79,7 +79,8 @@ class NgramModel:
             known = rising and (not len(code) or 0 <= code[0] <= code[-1] < below * states)
             if not (known and len(code) == len(probability) == len(backoff)):
                 raise DataError(
-                    f"codes of order {n} must rise, be known, and have two numbers each."
+                    f"the codes of order {n} must rise, name words and contexts that are there, "
+                    "and have one probability and one back-off each."
                 )
             below = len(code)
         if len(self.tables[0].code) != states:
@@ -246,13 +247,15 @@ def to_arpa(model: NgramModel) -> Arpa:
     words, separator = model.vocabulary.words, model.vocabulary.separator
     if BEGIN in words or END in words:
         raise DataError(f"an ARPA file cannot hold {BEGIN} or {END} as an ordinary word.")
-    end, sections, grams = len(words), [], np.zeros((1, 0), np.int64)
+    end = len(words)
+    sections, grams = [], np.zeros((1, 0), np.int64)
     for order, table in enumerate(model.tables, start=1):
         context, last = np.divmod(table.code, end)
         ending = np.where(last == separator, end, last) if order > 1 else last
         grams = np.column_stack([grams[context], ending])
         probability, backoff = (
-            np.maximum(values / LN10, NEVER).astype(np.float32) for values in table[1:]
+            np.maximum(values / LN10, NEVER).astype(np.float32)
+            for values in (table.log_probability, table.log_backoff)
         )
         # Rounding may lift a probability of 1 above it.
         sections.append(ArpaSection(grams, np.minimum(probability, np.float32(0)), backoff))
@@ -260,7 +263,8 @@ def to_arpa(model: NgramModel) -> Arpa:
     first = sections[0]
     probability = np.append(first.probability, first.probability[separator])
     probability[separator] = NEVER
-    grams, backoff = np.append(first.grams, [[end]], 0), np.append(first.backoff, np.float32(0))
+    grams = np.append(first.grams, [[end]], axis=0)
+    backoff = np.append(first.backoff, np.float32(0))
     names = (*(BEGIN if word == SEPARATOR else word for word in words), END)
     return Arpa(names, (ArpaSection(grams, probability, backoff), *sections[1:]))
 
@@ -277,7 +281,10 @@ def from_arpa(arpa: Arpa) -> NgramModel:
     tables = [BackoffTable(np.arange(states), probability * LN10, backoff * LN10)]
     for order, section in enumerate(arpa.sections[1:], start=2):
         if (section.grams[:, 1:] == begin).any() or (section.grams[:, :-1] == end).any():
-            raise DataError(f"a {order}-gram has {BEGIN} or {END} inside it: not supported.")
+            raise DataError(
+                f"an n-gram of order {order} has {BEGIN} or {END} inside it. Such models run over "
+                "sentence ends, which is not supported."
+            )
         tables.append(_table(renumber[section.grams], section, tables, states))
     return NgramModel(vocabulary, tuple(tables))
 
@@ -302,14 +309,15 @@ def _table(
     for order, table in enumerate(below[1:], start=2):
         place = find_codes(table.code, place * states + grams[:, order - 1])
         if (place < 0).any():
-            problem = f"a {len(below) + 1}-gram begins with what is not among the {order}-grams"
-            raise DataError(f"{problem}. Was the file pruned by hand?")
+            raise DataError(
+                f"the first words of an n-gram of order {len(below) + 1} are not themselves among "
+                f"the {order}-grams. Was the file pruned by hand?"
+            )
     code = place * states + grams[:, -1]
     order_of = np.argsort(code)
-    logs = (
-        own[order_of].astype(np.float64) * LN10 for own in (section.probability, section.backoff)
-    )
-    return BackoffTable(code[order_of], *logs)
+    figures = (section.probability, section.backoff)
+    probability, backoff = (own[order_of].astype(np.float64) * LN10 for own in figures)
+    return BackoffTable(code[order_of], probability, backoff)
 
 
 # An n-gram model as a level of the composite: probabilities of tokens, and how far to trust

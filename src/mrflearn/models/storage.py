@@ -88,9 +88,13 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = False) -> No
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not _is_model(target):
-        raise StorageError(f"{target} is left alone: it is not a model. Choose another name.")
+        raise StorageError(
+            f"{target} exists and is not a mrflearn model; it is left alone. Choose another name."
+        )
     if not overwrite:
-        raise StorageError(f"{target} holds a model. Choose another name, or overwrite=True.")
+        raise StorageError(
+            f"{target} holds a model already. Choose another name, or replace it by overwrite=True."
+        )
 
 
 def read_model(path: str | os.PathLike[str], *, device: str = "cpu") -> StoredModel:
@@ -127,14 +131,18 @@ def _read(folder: Path, device: str) -> StoredModel:
     path = folder / TENSORS
     if not path.is_file():
         raise StorageError(f"{folder}: {TENSORS} is missing; was the directory copied in part?")
-    remedy = "Copy or train the model again"
     try:
         if _digest(path) != config["sha256"][TENSORS]:
-            raise StorageError(f"{path} is damaged, or of another model (checksum). {remedy}.")
+            raise StorageError(
+                f"{path} is damaged, or belongs to another model: its checksum is not that in "
+                f"{CONFIG}. Copy or train the model again."
+            )
         # Memory-mapped: a model of several gigabytes is not held twice.
         tensors = load_file(path, device=device)
     except (safetensors.SafetensorError, OSError) as error:
-        raise StorageError(f"{path} is damaged or truncated ({error}). {remedy}.") from error
+        raise StorageError(
+            f"{path} is damaged or truncated ({error}). Copy or train the model again."
+        ) from error
     for name, tensor in tensors.items():
         if not tensor.numel() and math.prod(size or 1 for size in tensor.shape) > LARGEST_EMPTY:
             raise StorageError(f"{path}: '{name}' has the shape {[*tensor.shape]}.")
@@ -308,10 +316,16 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if not isinstance(version, int) or version < FORMAT_VERSION:
             raise StorageError(f"{seen} Train the model again.")
         made = str(config.get("library_version"))[:40]
-        raise StorageError(f"{seen} It was made by a newer mrflearn ({made}). Upgrade this one.")
+        raise StorageError(
+            f"{seen} It was made by a newer mrflearn ({made}; this is {__version__}). Upgrade: "
+            "pip install --upgrade mrflearn."
+        )
     kinds = {"class": str, "settings": dict, "learned": dict, "sha256": dict}
     sound = all(isinstance(config.get(name), kind) for name, kind in kinds.items())
     sums: dict[str, Any] = config["sha256"] if sound else {}
     if TENSORS not in sums or sums.get(CONFIG) != _config_digest(config):
-        raise StorageError(f"{path} is damaged or was edited. Copy or train the model again.")
+        raise StorageError(
+            f"{path} is damaged or was edited: it does not have the checksum that was written. "
+            "Copy or train the model again."
+        )
     return config

@@ -43,9 +43,10 @@ class Layout:
         """One vector, parameters end to end in the order of `names`."""
         kinds = {(value.dtype, value.device) for value in parameters.values()}
         if len(kinds) != 1 or not next(iter(kinds))[0].is_floating_point:
-            found = ", ".join(f"{n}: {p.dtype} on {p.device}" for n, p in parameters.items())
+            found = [f"{name}: {own.dtype} on {own.device}" for name, own in parameters.items()]
             raise TrainingError(
-                f"parameters must be floats of one type on one device; got {found or None}."
+                "parameters must be floating-point numbers of one type on one device; "
+                f"this model has {', '.join(found) or 'none at all'}."
             )
         return torch.cat([parameters[name].reshape(-1) for name in self.names])
 
@@ -155,7 +156,8 @@ class Sum(Objective[M]):
     def __init__(self, members: Sequence[Objective[M]]) -> None:
         if not members:
             raise TrainingError("there are no batches to train on; at least one is needed.")
-        self.members, self.model = members, members[0].model
+        self.members = members
+        self.model = members[0].model
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         return total([member(vector) for member in self.members])
@@ -189,8 +191,10 @@ class Autograd(Objective[N]):
         with torch.enable_grad():
             value = self.loss(self.at(leaf), self.batches[index])
         if not value.requires_grad:
-            text = f"the loss on batch {index} does not depend on any parameter"
-            raise TrainingError(f"{text}: was it detached, or computed under no_grad?")
+            raise TrainingError(
+                f"the loss on batch {index} does not depend on any parameter. Was the value "
+                "detached, or computed under no_grad?"
+            )
         (gradient,) = torch.autograd.grad(value, leaf)
         value = value.detach() if index or not self.origin else value.detach() - self.origin
         return Evaluation(value, gradient)

@@ -126,11 +126,18 @@ def _shard(model: LogLinearField, batch: ChainBatch, groups: list[Tensor]) -> Sh
     for group, steps, order in zip(groups, packed, orders, strict=True):
         rows = slice(first, first + len(order))
         part = incidence.rows(rows.start, rows.stop, plan.labels)
-        weight = None if batch.weight is None else batch.weight[group].to(device, model.dtype)
-        known = _labels(model, batch, group, steps, order)
-        moves = _moves(model, batch, order[steps.starting :])
-        own = (rows, steps.to(device), moved(part, device), *known, weight, moves)
-        blocks.append(ChainBlock(*own, model.plans.chain))
+        gold, allowed = _labels(model, batch, group, steps, order)
+        block = ChainBlock(
+            rows,
+            steps.to(device),
+            moved(part, device),
+            gold,
+            allowed,
+            None if batch.weight is None else batch.weight[group].to(device, model.dtype),
+            _moves(model, batch, order[steps.starting :]),
+            model.plans.chain,
+        )
+        blocks.append(block)
         first = rows.stop
     back = incidence.only_back(None if device.type == "cpu" else LONGEST_PIECE)
     dense = None if tokens.dense is None else tokens.dense.to(device, model.dtype)
@@ -196,8 +203,9 @@ def _cut(sequences: Tensor, lengths: Tensor, tokens: float) -> list[Tensor]:
 
 def _known(block: ChainBlock) -> Int64[Tensor, " r"]:
     if block.gold is None:
-        needed = "the perceptron needs every label"
-        raise TrainingError(f"{needed}; None and sets are for algorithm='lbfgs'.")
+        raise TrainingError(
+            "the perceptron needs every label; None and sets are for algorithm='lbfgs'."
+        )
     return block.gold
 
 
@@ -230,8 +238,9 @@ def likelihood(
         _subtract(found.pair, codes, counts)
         return found
     assert block.allowed is not None  # noqa: S101 - a block has either
+    value, single, pair = _moments(unary, table, block)
     bound = _moments(unary.masked_fill(~block.allowed, -torch.inf), table, block)
-    return ChainLoss(*map(torch.sub, _moments(unary, table, block), bound))
+    return ChainLoss(value - bound.value, single - bound.single, pair - bound.pair)
 
 
 def perceptron(
@@ -336,11 +345,10 @@ class ChainObjective(Objective[LogLinearField]):
         if not plans.shared_table:
             plans.placed(1, scores.device).add_wide(wide, narrow)
             moves += narrow
-        tokens, plan = torch.zeros_like(model.weights[0]), plans.placed(0, scores.device)
-        shard.tokens.pulled_back(scores, plan, tokens)
-        dense = (
-            torch.zeros_like(model.dense[0]) if shard.dense is None else shard.dense.t() @ scores
-        )
+        tokens, dense = torch.zeros_like(model.weights[0]), torch.zeros_like(model.dense[0])
+        shard.tokens.pulled_back(scores, plans.placed(0, scores.device), tokens)
+        if shard.dense is not None:
+            dense = shard.dense.t() @ scores
         return Evaluation(value, torch.cat([tokens, dense.flatten(), moves.to(tokens.dtype)]))
 
     def _block(self, model: LogLinearField, shard: Shard, block: ChainBlock) -> ChainLoss:

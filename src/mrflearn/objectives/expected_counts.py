@@ -43,9 +43,11 @@ class Expected:
     documents: Float[Tensor, "d h"]
 
     def __add__(self, other: Expected) -> Expected:
-        summed = {name: own + getattr(other, name) for name, own in vars(self).items()}
-        summed["tables"] = tuple(map(torch.add, self.tables, other.tables))
-        return Expected(**summed)
+        names = ("log_likelihood", "impossible", "weights", "tags", "rules", "start", "documents")
+        return Expected(
+            tables=tuple(a + b for a, b in zip(self.tables, other.tables, strict=True)),
+            **{name: getattr(self, name) + getattr(other, name) for name in names},
+        )
 
 
 def counts_of_others(counts: Sequence[Expected], place: int) -> Expected:
@@ -99,8 +101,9 @@ def expect(
     found: Expected = executor.total(ExpectedCounts(model, documents), batches)
     if found.impossible:
         raise TrainingError(
-            f"{found.impossible} sentences cannot be produced by the grammar: none of their length "
-            "can. Give it rules for them, or start from a latent grammar, which has every rule."
+            f"{found.impossible} sentences cannot be produced by the grammar at all: no derivation "
+            "has their length. Give it rules for them, or start from a latent grammar, which has "
+            "every rule."
         )
     return found
 

@@ -54,8 +54,9 @@ class Principle:
         if self.estimator not in known:
             raise SettingsError(f"estimator '{self.estimator}' is not one of {', '.join(known)}.")
         if named and self.pieces not in ("factors", "edges"):
-            kinds = "'factors', 'edges' or lists of kinds of factors"
-            raise SettingsError(f"pieces '{self.pieces}' are not {kinds}.")
+            raise SettingsError(
+                f"pieces '{self.pieces}' are not 'factors', 'edges' or lists of kinds of factors."
+            )
         for given, what, estimators in (
             (self.pieces == "edges", "pieces='edges'", ("pw", "pwpl")),
             (not named, "pieces of several factors", ("pw",)),
@@ -87,10 +88,10 @@ def field_objective(
         batch = split_batch(batch, named_pieces(batch, principle.pieces))
     if principle.estimator == "ml" or not isinstance(principle.pieces, str):
         inference, reason = Automatic().chosen(batch.graph)
-        if reason is not None and principle.estimator != "ml":
-            raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
-        if reason is not None:
+        if reason is not None and principle.estimator == "ml":
             raise InferenceError(reason)
+        if reason is not None:
+            raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
         return FieldLikelihood(model, batch, inference, threads)
     if principle.estimator == "pw-reweighted":
         return ReweightedLikelihood.of(model, batch, principle.shares)

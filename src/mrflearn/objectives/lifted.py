@@ -71,7 +71,10 @@ class WordFrequencies:
         if potentials.triples is None:
             return mean
         if self.triples is None:
-            raise DataError("these moments do not count three words in a row: count the text.")
+            raise DataError(
+                "this model scores three words in a row, which these moments do not count; count "
+                "the text itself."
+            )
         codes, shares = self.triples
         return mean + (shares * potentials.triples.flatten()[codes]).sum(dtype=torch.float64)
 

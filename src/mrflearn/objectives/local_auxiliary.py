@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -90,12 +90,20 @@ def _along_axes(
 LARGEST = 1 << 18  # entries of one matrix
 
 
-# Two parts that terms have in the clique, and the contexts of the terms that have them: (first,
-# second, both, joins, contexts).  Parts go by their number among the clique's joint states; `both`
-# is that of their join, None where they exclude each other.  `joins` are those of the contexts of
-# every two such terms, by number; `contexts` is 1 where both terms count, a row per two terms, or
-# None where that is too much.
-PairOfParts = tuple[int, int, int | None, Int[Tensor, " r"], Float[Tensor, "r y"] | None]
+class PairOfParts(NamedTuple):
+    """Two parts that terms have in the clique, and the contexts of the terms that have them.
+
+    Parts go by their number among the clique's joint states; `both` is that of their join, None
+    where they exclude each other.  `joins` are those of the contexts of every two such terms, by
+    number; `contexts` is 1 where both terms count, a row per two terms, or None where that is too
+    much.
+    """
+
+    first: int
+    second: int
+    both: int | None
+    joins: Int[Tensor, " r"]
+    contexts: Float[Tensor, "r y"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +162,8 @@ class LocalTables:
             together = None if clash[i, j] else int(join[i, j])
             joins = np.where(never[one, other], shape.contexts, context[one, other])
             ones = None if counts is None else self._tensor(counts[one] * counts[other])
-            pairs.append((int(numbers[i]), int(numbers[j]), together, self._tensor(joins), ones))
+            pair = (int(numbers[i]), int(numbers[j]), together, self._tensor(joins), ones)
+            pairs.append(PairOfParts(*pair))
         return tuple(pairs), self._tensor(rows.ravel())
 
     def _tensor(self, numbers: NDArray[Any]) -> Tensor:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar, final
 
 import torch
@@ -178,7 +179,8 @@ class LocalLikelihood(Objective[LogLinearField]):
         tables: Tables = {p: p.weights.table(model.weights[k]) for p, k in plans.items()}
         parts = [part for pool in pools for part in pool.parts]
         rows = iter(self.threads.map(lambda part: part.scores(model, tables), parts))
-        tables |= {pool: torch.cat([next(rows) for _ in pool.parts]) for pool in pools}
+        for pool in pools:
+            tables[pool] = torch.cat(list(islice(rows, len(pool.parts))))
 
         @torch.no_grad()
         def solve(blocks: list[LocalBlock]) -> tuple[Tensor, Tensor, Tables]:
@@ -283,8 +285,11 @@ def _blocks(
                     read, key = Members(end - begin, *own_rows), (part.group, part.free)
                     view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
                     pool, plan = pools.get(key), plans[key]
-                    placed = pool.gather(read) if pool else place(part.group, plan, read)
-                    sources.append(Source(part.group, pool or plan, placed, view))
+                    if pool is None:
+                        source = Source(part.group, plan, place(part.group, plan, read), view)
+                    else:
+                        source = Source(part.group, pool, pool.gather(read), view)
+                    sources.append(source)
             sources.sort(key=lambda source: source.view != shape)  # full tables need no expanding
             yield LocalBlock(
                 shape,

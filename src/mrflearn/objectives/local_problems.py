@@ -184,7 +184,8 @@ def named_pieces(batch: FieldBatch, names: Sequence[Sequence[str]]) -> list[Int6
     owner = {name: number for number, own in enumerate(names) for name in own}
     known = [group.name for group in batch.graph.groups]
     if sorted(owner) != sorted(known) or sum(map(len, names)) != len(owner):
-        raise GraphError(f"pieces {names} must name each of the factors {known} once.")
+        given = [list(own) for own in names]
+        raise GraphError(f"pieces {given} must name each of the factors {known} once.")
     graph = batch.graph
     return [graph.component_of(own) * len(names) + owner[own.name] for own in graph.groups]
 
@@ -195,9 +196,15 @@ def split_batch(batch: FieldBatch, pieces: Sequence[Int64[Tensor, " f"]]) -> Fie
     place = torch.full((batch.graph.variables,), -1)
     place[batch.uncertain] = torch.arange(len(batch.uncertain))
     uncertain = (place[origin] >= 0).nonzero().squeeze(1)
-    allowed, weight = batch.allowed[place[origin[uncertain]]], None
+    weight = None
     if batch.weight is not None:
         weight = torch.zeros(graph.components, dtype=batch.weight.dtype)
         weight[graph.component] = batch.weight[batch.graph.component[origin]]
-    found = replace(batch, graph=graph, states=batch.states[origin], weight=weight)
-    return replace(found, uncertain=uncertain, allowed=allowed)
+    return replace(
+        batch,
+        graph=graph,
+        states=batch.states[origin],
+        uncertain=uncertain,
+        allowed=batch.allowed[place[origin[uncertain]]],
+        weight=weight,
+    )

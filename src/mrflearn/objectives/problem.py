@@ -46,8 +46,9 @@ class Penalty:
     def __post_init__(self) -> None:
         for name, strength in (("l1", self.l1), ("l2", self.l2)):
             given = strength.values() if isinstance(strength, Mapping) else [strength]
-            if not all(0 <= own < math.inf for own in given):
-                raise TrainingError(f"{name}: strengths must be >= 0; got {strength}.")
+            for own in given:
+                if not 0 <= own < math.inf:
+                    raise TrainingError(f"{name}: a strength must be finite and >= 0; got {own}.")
 
     def on(self, layout: Layout, like: Float[Tensor, " p"]) -> FlatPenalty:
         """Its strengths for the entries of a flat vector of the type and device of `like`."""
@@ -98,8 +99,9 @@ def _flat(strength: Strength, layout: Layout, like: Tensor) -> float | Tensor:
         return float(strength)
     unknown = sorted(set(strength).difference(layout.names))
     if unknown:
-        names = ", ".join(layout.names)
-        raise TrainingError(f"there is no parameter '{unknown[0]}'; there are: {names}.")
+        raise TrainingError(
+            f"there is no parameter '{unknown[0]}'; there are: {', '.join(layout.names)}."
+        )
     strengths = [float(strength.get(name, 0.0)) for name in layout.names]
     # Made entry by entry only where needed: one number costs no memory traffic.
     if len(set(strengths)) == 1:
@@ -196,8 +198,11 @@ class Problem:
         seed: int,
         meter: Meter,
     ) -> None:
-        self.objective, self.seed, self.meter = objective, seed, meter
-        self.penalty, self.scaling = penalty.on(objective.layout, like), scaling
+        self.objective = objective
+        self.penalty = penalty.on(objective.layout, like)
+        self.scaling = scaling
+        self.seed = seed
+        self.meter = meter
         if isinstance(scaling, Diagonal):
             self.scaling = Diagonal(scaling.sizes.to(like))
         elif scaling is not None and self.penalty.has_l1:
@@ -245,8 +250,9 @@ class Problem:
         value, gradient = found.value, found.gradient
         if gradient.shape != natural.shape or gradient.dtype != natural.dtype or value.numel() != 1:
             raise TrainingError(
-                f"one number and {natural.dtype} of shape {tuple(natural.shape)} are needed; got "
-                f"shape {tuple(value.shape)}, and {gradient.dtype} of {tuple(gradient.shape)}."
+                f"the value has shape {tuple(value.shape)} and the gradient is {gradient.dtype} "
+                f"of shape {tuple(gradient.shape)}; one number and {natural.dtype} of shape "
+                f"{tuple(natural.shape)} are needed."
             )
         value = value.detach().to(natural.device).reshape(())
         return Evaluation(value, gradient.detach(), found.noise)
@@ -266,15 +272,16 @@ class Problem:
         """Raises `TrainingError` where training cannot begin, naming the parameter at fault."""
         if not math.isfinite(value):
             raise TrainingError(
-                f"the value at the starting point is {value}: a datum is impossible there, or "
-                "scores overflow; try smaller starting parameters."
+                f"the value at the starting point is {value}. A datum may be impossible under the "
+                "starting parameters, or scores may overflow: try smaller starting parameters."
             )
         if not bool(gradient.dot(gradient).isfinite()):
             worst = int(gradient.abs().argmax())
             raise TrainingError(
-                f"the gradient at parameter {self.objective.layout.place(worst)} is "
-                f"{float(gradient[worst]):.1e}, whose square overflows {gradient.dtype}. Scale "
-                "large feature values to a range near 1; or does a score of -inf meet a weight?"
+                f"the value at the starting point is {value:g}, but its gradient at parameter "
+                f"{self.objective.layout.place(worst)} is {float(gradient[worst]):.1e}, whose "
+                f"square overflows {gradient.dtype}. Are some feature values very large (scale "
+                "them to a range near 1), or does a score of -inf meet a weight there?"
             )
 
 

@@ -207,7 +207,9 @@ class _Loss(torch.autograd.Function):
         ctx: Any, fields: Tensor, couplings: Tensor, pairs: Tensor, batch: CodedSamples
     ) -> Tensor:
         whole = spread(couplings, pairs, len(fields))
-        losses, by_fields, by_couplings = potts_pseudolikelihood(fields, whole, *batch)
+        losses, by_fields, by_couplings = potts_pseudolikelihood(
+            fields, whole, batch.rows, batch.weights
+        )
         ctx.save_for_backward(by_fields, gather_pairs(by_couplings, pairs))
         return losses.sum()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 import torch
 from jaxtyping import Float, Int64
@@ -30,8 +30,13 @@ from mrflearn.objectives.local_problems import find_problems
 Shares = Literal["uniform", "optimised"] | Mapping[str, float]
 
 
-# Pieces of one shape: template, example, log-count of assignments elsewhere, and weight.
-ReweightedPieces = tuple[int, Int64[Tensor, " n"], Float[Tensor, " n"], Float[Tensor, " n"]]
+class ReweightedPieces(NamedTuple):
+    """Pieces of one shape: their template, example and log-count of assignments elsewhere."""
+
+    template: int
+    example: Int64[Tensor, " n"]
+    elsewhere: Float[Tensor, " n"]
+    weight: Float[Tensor, " n"]
 
 
 @final
@@ -50,7 +55,9 @@ class ReweightedLikelihood(Objective[LogLinearField]):
     def of(cls, model: LogLinearField, batch: FieldBatch, shares: Shares) -> ReweightedLikelihood:
         """The bound of a batch; with `shares="optimised"` the model must have shares to learn."""
         if len(batch.uncertain):
-            raise TrainingError("estimator 'pw-reweighted' needs every label; 'pw' does not.")
+            raise TrainingError(
+                "estimator='pw-reweighted' needs every label; with partial labels take 'pw'."
+            )
         problems = find_problems(batch, "pw")
         local = LocalLikelihood.of(model, batch, problems, Threads(1), merge=False)
         graph = batch.graph
@@ -64,7 +71,7 @@ class ReweightedLikelihood(Objective[LogLinearField]):
             elsewhere = total[example] - log_states[own.scope].sum(dim=1)
             template = own.parts[0].group
             count[:, template] += torch.bincount(example, minlength=graph.components)
-            pieces.append((template, example, elsewhere, own.weight))
+            pieces.append(ReweightedPieces(template, example, elsewhere, own.weight))
         observed = local.sums(torch.zeros_like(local.start), known_labels)[1]
         return cls(model, local, pieces, observed, count, _log_shares(model, shares))
 

@@ -22,8 +22,15 @@ from mrflearn.objectives.base import under
 FORMAT, VERSION = "mrflearn training checkpoint", 1
 KINDS = {torch.float32: "F32", torch.float64: "F64"}
 # Settings that say when to stop, not how to move: a resumed training may have others.
-LIMITS = {"max_iterations", "max_evaluations", "max_seconds", "epochs"}
-LIMITS |= {"tolerance", "period", "delta"}
+LIMITS = {
+    "max_iterations",
+    "max_evaluations",
+    "max_seconds",
+    "epochs",
+    "tolerance",
+    "period",
+    "delta",
+}
 
 
 @final
@@ -72,8 +79,10 @@ class Checkpoint:
             f"{key} was {old!r} and is {new!r}" for key, (old, new) in pairs.items() if old != new
         ]
         if others:
-            text = f"{self.path} is the checkpoint of another training: {'; '.join(others)}."
-            raise TrainingError(f"{text} Resume with the same settings, or train without resume.")
+            raise TrainingError(
+                f"{self.path} is the checkpoint of another training: {'; '.join(others)}. "
+                "Resume with the same settings, or train without resume to start again."
+            )
         return tensors
 
 
@@ -91,8 +100,10 @@ def checkpoint_of(path: PathLike | Checkpoint | None, resume: bool) -> Checkpoin
     file, folder = Path(checkpoint.path), Path(checkpoint.path).parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise StorageError(f"{file}: the folder {folder} is missing or not writable.")
-    if file.is_dir() or file.suffix == ".gz":
-        raise StorageError(f"{file}: a checkpoint is one file, and not gzipped: use another name.")
+    if file.is_dir():
+        raise StorageError(f"{file} is a folder; a checkpoint is one file.")
+    if file.suffix == ".gz":
+        raise StorageError(f"{file}: checkpoints are not gzipped; use another name.")
     return checkpoint
 
 
@@ -104,7 +115,8 @@ class Stages:
     """
 
     def __init__(self, path: PathLike | Checkpoint | None, resume: bool) -> None:
-        self.first, self.resumes, self.number = checkpoint_of(path, resume), resume, 0
+        self.first = checkpoint_of(path, resume)
+        self.resumes, self.number = resume, 0
         if self.first is not None and not resume:
             # A stage of an earlier training must not be taken for one of this.
             own = Path(self.first.path)
@@ -123,9 +135,12 @@ class Stages:
 
 def settings_of(optimiser: Any) -> dict[str, Any]:
     """The optimiser's name and those of its settings that decide how it moves."""
-    own = {f"optimiser.{k}": v for k, v in vars(optimiser).items() if k not in LIMITS}
-    own = {name: value for name, value in own.items() if not callable(value)}
-    return {"optimiser": type(optimiser).__name__} | own
+    found = {"optimiser": type(optimiser).__name__}
+    for item in fields(optimiser):
+        value = getattr(optimiser, item.name)
+        if item.name not in LIMITS and not callable(value):
+            found[f"optimiser.{item.name}"] = value
+    return found
 
 
 def tensors_of(state: Any) -> dict[str, Tensor]:
@@ -175,16 +190,21 @@ def read_checkpoint(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if metadata.get("format") != FORMAT:
             raise StorageError(f"{path} is a safetensors file, but no training checkpoint.")
-        if (version := metadata.get("version")) != str(VERSION):
-            raise StorageError(f"{path} has checkpoint version {version}, not {VERSION}: too new?")
+        if metadata.get("version") != str(VERSION):
+            raise StorageError(
+                f"{path} has checkpoint version {metadata.get('version')}; this library reads "
+                f"version {VERSION}. Was it written by a newer one?"
+            )
         if json.loads(metadata["contents"]) != _contents(tensors):
             raise ValueError("names or shapes are not those that were written")
         return dict(json.loads(metadata["identity"])), tensors
     except StorageError:
         raise
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        text = f"{path} cannot be read ({error}): it is truncated, damaged, or no checkpoint."
-        raise StorageError(text) from error
+        raise StorageError(
+            f"{path} cannot be read as a checkpoint ({error}): it is truncated, damaged, or "
+            "another kind of file."
+        ) from error
 
 
 def _contents(tensors: Mapping[str, Tensor]) -> dict[str, list[Any]]:

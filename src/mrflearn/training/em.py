@@ -64,7 +64,12 @@ class _State:
     before: Parameters
     iteration: int = 0
     value: float = math.nan
-    gradient_norm, size, step, since, noise = math.nan, 1.0, 1.0, 0, 0.0
+    # No fields, as these never change.
+    gradient_norm = math.nan
+    size = 1.0
+    step = 1.0
+    since = 0
+    noise = 0.0
 
 
 @final
@@ -89,13 +94,15 @@ class _Steps(Plan[Parameters]):
         value, after = self.step(before)
         if not math.isfinite(value):
             raise TrainingError(
-                f"the log-likelihood is {-value}: some sentence or document cannot be produced. "
-                "Give the model a level that can produce any word, or take such data out."
+                f"the log-likelihood is {-value} after {self.state.iteration} steps: some sentence "
+                "or document cannot be produced at all. Give the model a level that can produce "
+                "any word, or take such data out."
             )
         if value > last + self.settings.slack * abs(value):
             raise TrainingError(
                 f"the log-likelihood fell from {-last:.10g} to {-value:.10g} in step "
-                f"{self.state.iteration}, which EM cannot do; in single precision allow more slack."
+                f"{self.state.iteration}, which expectation-maximisation cannot do. Is the model "
+                "in single precision? Then allow more slack."
             )
         self.state = _State(after, before, self.state.iteration + 1, value)
         self.meter.evaluations += 1

@@ -41,7 +41,6 @@ from mrflearn.graph.neighbourhood import LocalShape, Neighbourhoods, lone_clique
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.io.files import PathLike
 from mrflearn.models.tabular import ParameterLayout, TabularModel
-from mrflearn.objectives.base import numbered
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
 from mrflearn.training.newton import LocalNewton, LocalSolution, cholesky_with_ridge
@@ -70,15 +69,16 @@ def problem_blocks(
     for group in padded(problems) if own else problems:
         shape, cells = group.shape, prod(size + missing for size in group.shape.sizes)
         if cells > MOST_CELLS:
-            text = f"the neighbourhood of clique {group.scope[0, : shape.own].tolist()} has"
+            clique = group.scope[0, : shape.own].tolist()
             raise GraphError(
-                f"{text} {len(shape.sizes)} variables and {cells:.3g} joint states; at most "
-                f"{MOST_CELLS:,} can be handled. Use pseudolikelihood (the estimator 'pl')."
+                f"the neighbourhood of clique {clique} has {len(shape.sizes)} variables and "
+                f"{cells:.3g} joint states; at most {MOST_CELLS:,} can be handled. Use "
+                "pseudolikelihood (the estimator 'pl') on such a graph."
             )
         size = max(1, min(MOST_PROBLEMS, BLOCK // max(cells, shape.work)))
         parts = zip(group.scope.split(size), group.factors.split(size), strict=True)
         # In memory of their own: with a view, the whole would travel to other processes.
-        blocks += [Neighbourhoods(shape, scope.clone(), own.clone()) for scope, own in parts]
+        blocks += [Neighbourhoods(shape, scope.clone(), kept.clone()) for scope, kept in parts]
     return blocks
 
 
@@ -238,7 +238,8 @@ def check_support(
         row = int(wrong.nonzero()[0])
         raise DataError(
             f"too few samples for clique {cliques[row].tolist()}: {float(counts[:, row].sum()):g} "
-            "never show some joint state. Give a penalty (l2=0.1), more samples, or fewer cliques."
+            "samples never show some joint state around it, so its best parameter would be "
+            "infinite. Give a penalty (l2=0.1), more samples, or fewer cliques."
         )
 
 
@@ -255,8 +256,10 @@ def check_untied(graph: FactorGraph) -> None:
     """Raises `GraphError` where cliques share tables or variables stand for several."""
     for group in graph.groups:
         if len(group) and len(group.table.unique()) < len(group):
-            text = f"group '{group.name}' shares tables between cliques, which LAP cannot learn."
-            raise GraphError(f"{text} Build the graph with tied=False, or use 'pl' or 'ml'.")
+            raise GraphError(
+                f"group '{group.name}' shares tables between cliques; LAP learns each clique by "
+                "itself. Build the graph with tied=False, or use the estimator 'pl' or 'ml'."
+            )
 
 
 # LAP and consensus: the field from the solutions of its local problems.
@@ -278,7 +281,7 @@ def fit_locally(
     started = time.perf_counter()
     layout = ParameterLayout.of(graph)
     identity = {"model": "LAP", "blocks": len(blocks), "parameters": layout.size}
-    file = checkpoint_of(checkpoint, resume) if checkpoint is not None or resume else None
+    file = checkpoint_of(checkpoint, resume)
     solved = _read(file, identity) if file is not None and resume else []
     saved, at = len(solved), time.monotonic()
     for found in mapper(task, blocks[len(solved) :]):
@@ -322,11 +325,12 @@ def _read(checkpoint: Checkpoint, identity: dict[str, Any]) -> list[LocalSolutio
 def _write(
     checkpoint: Checkpoint, identity: dict[str, Any], solved: Sequence[LocalSolution]
 ) -> None:
-    count = {"solved": torch.tensor(len(solved), dtype=torch.float64)}
-    held = [
-        {name: torch.as_tensor(getattr(own, name)).double() for name in SAVED} for own in solved
-    ]
-    checkpoint.write(identity, count | numbered(held))
+    tensors = {"solved": torch.tensor(len(solved), dtype=torch.float64)}
+    for k, found in enumerate(solved):
+        for name in SAVED:
+            held = torch.as_tensor(getattr(found, name))
+            tensors[f"{k}.{name}"] = held if held.is_floating_point() else held.double()
+    checkpoint.write(identity, tensors)
 
 
 def _outcome(
@@ -342,7 +346,16 @@ def _outcome(
     ends = ((unfinished, "ended at the limit of iterations"), (stuck, "found no better point"))
     parts = [f"{count:,} of {problems:,} local problems {end}" for count, end in ends if count]
     reason = "; ".join(parts) or f"all {problems:,} local problems were solved"
-    return Outcome(model, value, iterations, iterations, ending, reason, (), seconds)
+    return Outcome(
+        model=model,
+        value=value,
+        iterations=iterations,
+        evaluations=iterations,
+        ending=ending,
+        reason=reason,
+        history=(),
+        seconds=seconds,
+    )
 
 
 # Piecewise training and pseudo-moment matching: the field from the counts of its cliques.
@@ -373,9 +386,16 @@ def pseudo_moments(graph: FactorGraph, counts: CliqueCounts) -> Outcome[TabularM
     field = matched_potentials(graph, counts)
     pairs = zip(field.tables, counts.counts, strict=True)
     value = -sum(float((table.dense() * seen).sum()) for table, seen in pairs)
-    model = TabularModel.from_potentials(reference_gauge(field))
-    ended: tuple[Ending, str] = ("value", "the moments were matched in closed form.")
-    return Outcome(model, value, 0, 0, *ended, (), time.perf_counter() - started)
+    return Outcome(
+        model=TabularModel.from_potentials(reference_gauge(field)),
+        value=value,
+        iterations=0,
+        evaluations=0,
+        ending="value",
+        reason="the moments were matched in closed form.",
+        history=(),
+        seconds=time.perf_counter() - started,
+    )
 
 
 def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
@@ -403,7 +423,9 @@ def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
 def _log_share(name: str, seen: Float[Tensor, " f *shape"]) -> Float[Tensor, " f *shape"]:
     if bool((seen <= 0).any()):
         factor = int((seen <= 0).flatten(1).any(dim=1).nonzero()[0])
-        text = f"group '{name}', clique {factor}: some joint state was never seen."
-        raise DataError(f"{text} Give more samples, or estimator='pw' with a penalty (l2=0.1).")
+        raise DataError(
+            f"group '{name}', clique {factor}: some joint state was never seen, and its score "
+            "would be -inf. Give more samples, or estimator='pw' with a penalty (l2=0.1)."
+        )
     total = seen.flatten(1).sum(dim=1).reshape(-1, *[1] * (seen.ndim - 1))
     return (seen / total).log()

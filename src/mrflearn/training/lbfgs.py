@@ -285,7 +285,8 @@ class QuasiNewtonState:
 
     def finds_noise(self, problem: Problem) -> bool:
         """Whether values here have more noise than was thought; it is then known."""
-        before, measured = self.noise, measure_noise(problem.value, self.vector, problem.seed)
+        before = self.noise
+        measured = measure_noise(problem.value, self.vector, problem.seed)
         self.measured = measured if math.isfinite(measured) else 0.0
         return self.noise > before
 
@@ -296,15 +297,17 @@ class QuasiNewtonState:
         gain = 0.5 * move * self.gradient_norm
         lost = max(4 * TRUST * self.noise, NEGLIGIBLE * abs(self.value))
         if gain <= lost or move <= 64 * torch.finfo(kind).eps * self.size:
-            text = f"the value no longer falls: what is left to gain (about {gain:.1e}) is lost in"
-            name = str(kind).removeprefix("torch.")
-            return Verdict("value", f"{text} the noise of {name} values ({lost:.1e}).")
-        text = (
+            return Verdict(
+                "value",
+                f"the value no longer falls: what is left to gain (about {gain:.1e}) is lost in "
+                f"the noise of {str(kind).removeprefix('torch.')} values ({lost:.1e}).",
+            )
+        return Verdict(
+            "stuck",
             "training failed: no step against the gradient lowers the value, though the gradient "
             f"has norm {self.gradient_norm:.1e} and values are exact to {self.noise:.1e}. The "
-            "inference inside may not have converged, or the value has a corner here."
+            "inference inside may not have converged, or the value has a corner here.",
         )
-        return Verdict("stuck", text)
 
 
 # What L-BFGS and OWL-QN share, and L-BFGS itself.
@@ -327,7 +330,9 @@ class QuasiNewton(ABC):
 
     def __post_init__(self) -> None:
         if self.history < 1:
-            raise TrainingError(f"history={self.history}: one pair at least is remembered; try 10.")
+            raise TrainingError(
+                f"history={self.history}: at least one pair must be remembered; 10 is usual."
+            )
 
     @property
     def vectors_held(self) -> int:

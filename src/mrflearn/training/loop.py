@@ -160,7 +160,7 @@ def train(
     resume: bool = False,
 ) -> Outcome[M]:
     """Iterates a plan until something ends it; the options are those of `minimise`."""
-    saved = checkpoint_of(checkpoint, resume) if checkpoint is not None or resume else None
+    saved = checkpoint_of(checkpoint, resume)
     watching = [Watch(item) if isinstance(item, EarlyStopping) else item for item in callbacks]
     with interruptible(announce=progress) as interrupt, reporting(progress, plan.rule) as reporter:
         training = _Training(plan, watching, reporter, interrupt, saved)
@@ -395,14 +395,18 @@ def minimise(
 
 def _check(objective: Objective[Any], start: Tensor, seed: int) -> None:
     if start.dtype not in (torch.float32, torch.float64) or start.ndim != 1:
-        given = f"parameters are {start.dtype} of shape {tuple(start.shape)}"
-        raise TrainingError(f"{given}; training needs one flat vector of float32 or float64.")
+        raise TrainingError(
+            f"parameters are {start.dtype} of shape {tuple(start.shape)}; training needs one flat "
+            "vector of float32 or float64."
+        )
     if seed < 0:
         raise TrainingError(f"seed={seed}: seeds count from 0.")
     if not bool(start.isfinite().all()):
         index = int((~start.isfinite()).int().argmax())
-        given = f"parameter {objective.layout.place(index)} starts as {float(start[index])}"
-        raise TrainingError(f"{given}; starting parameters must be finite.")
+        raise TrainingError(
+            f"parameter {objective.layout.place(index)} starts as {float(start[index])}; "
+            "starting parameters must be finite."
+        )
 
 
 @final

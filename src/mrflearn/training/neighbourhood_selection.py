@@ -194,7 +194,8 @@ class Lasso:
             move = new - here
             uphill = float(((ahead - new) * move)[1:].sum()) > 0
             grown = 1.0 if uphill else (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            ahead = new + (0.0 if uphill else (momentum - 1) / grown) * move
+            push = 0.0 if uphill else (momentum - 1) / grown
+            ahead = new + push * move
             here, momentum = new, grown
             change = float(move[0].norm()) + float(move[1:].norm())
             if change <= tolerance * max(1.0, float(here[1:].norm())):

@@ -17,17 +17,16 @@ when what is missing does not depend on its own value.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from operator import itemgetter
-from types import SimpleNamespace
-from typing import TypeAlias, final
+from typing import NamedTuple, final
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.graph.neighbourhood import LocalShape
-from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.base import Evaluation, Layout, Objective
 from mrflearn.objectives.local_auxiliary import (
     AuxiliaryLikelihood,
     LocalFit,
@@ -66,11 +65,13 @@ class LocalSolution:
     precision: Float[Tensor, "p q"] | None = None  # of the parameters: inverse variances
 
 
-# Where a step of every problem has led: terms, what they give, where there is nothing more to gain,
-# and where there is no way on.
-NewtonStep: TypeAlias = tuple[
-    Float[Tensor, "p q"], LocalFit, Bool[Tensor, " q"], Bool[Tensor, " q"]
-]
+class NewtonStep(NamedTuple):
+    """Where a step of every problem has led; `done`: nothing more to gain; `stuck`: no way on."""
+
+    terms: Float[Tensor, "p q"]
+    fit: LocalFit
+    done: Bool[Tensor, " q"]
+    stuck: Bool[Tensor, " q"]
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class LocalNewton:
             done = (goal - terms).abs().amax(dim=0) <= self.tolerance
             begin, level = (terms, fit), torch.zeros_like(fit.value)
             moved, trial, length = self._search(problems, begin, goal, level, level + 1)
-            return moved, trial, done, (length == 0) & ~done
+            return NewtonStep(moved, trial, done, (length == 0) & ~done)
         gradient = problems.gradient(fit).add_(terms, alpha=2 * self.l2)
         hessian = problems.hessian(fit)
         hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
@@ -149,13 +150,13 @@ class LocalNewton:
         done = reach * spread.clamp_max(1.0) <= self.tolerance
         if bool((spread <= ALWAYS_LESS).all()):
             moved = terms + direction
-            return moved, problems.at(moved), (done & ~failed) | flat, failed & ~flat
+            return NewtonStep(moved, problems.at(moved), (done & ~failed) | flat, failed & ~flat)
         slope = (direction * gradient).sum(dim=0)
         length = (LONGEST_STEP / reach.clamp_min(LONGEST_STEP)).to(terms.dtype)
         goal = terms + direction
         moved, trial, length = self._search(problems, (terms, fit), goal, slope, length)
         stuck = (failed | (length == 0)) & ~flat
-        return moved, trial, (done & (length == 1) & ~failed) | flat, stuck
+        return NewtonStep(moved, trial, (done & (length == 1) & ~failed) | flat, stuck)
 
     def _search(
         self,
@@ -188,7 +189,8 @@ class LocalNewton:
 
     def _newton(self, problems: AuxiliaryLikelihood) -> LocalSolution:
         terms, value = self._start(problems), torch.zeros_like(problems.total)
-        converged, stuck = torch.zeros(2, len(value), dtype=torch.bool, device=value.device)
+        converged = torch.zeros_like(value, dtype=torch.bool)
+        stuck = torch.zeros_like(converged)
         left = torch.arange(len(value), device=value.device)
         current, fit = terms.clone(), problems.at(terms)
         iterations = 0
@@ -210,13 +212,11 @@ class LocalNewton:
     def _quasi_newton(self, problems: AuxiliaryLikelihood) -> LocalSolution:
         optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=1e-12)
         outcome = minimise(_Joint(problems), optimiser, penalty=Penalty(l2=self.l2))
-        terms = outcome.model.clone()
+        terms = outcome.model.view(problems.observed.shape).clone()
         value = problems.at(terms).value + self._penalty(problems.shape, terms)
-        ended, stuck = (
-            torch.full_like(value, flag, dtype=torch.bool)
-            for flag in (outcome.converged, outcome.failed)
-        )
-        return LocalSolution(terms, value, outcome.iterations, ended, stuck)
+        converged = torch.full_like(value, outcome.converged, dtype=torch.bool)
+        stuck = torch.full_like(value, outcome.failed, dtype=torch.bool)
+        return LocalSolution(terms, value, outcome.iterations, converged, stuck)
 
     def with_missing(self, tables: LocalTables, counts: Float[Tensor, "z q"]) -> LocalSolution:
         """The solution from counts in which "not seen" is each variable's last state.
@@ -296,11 +296,21 @@ class _Joint(Objective[Tensor]):
     """The sum of local problems as one objective of all their terms."""
 
     def __init__(self, problems: AuxiliaryLikelihood) -> None:
-        self.problems, terms = problems, {"terms": torch.zeros_like(problems.observed)}
-        self.model = SimpleNamespace(parameters=lambda: terms, with_parameters=itemgetter("terms"))
+        self.problems = problems
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout(("terms",), (self.problems.observed.shape,))
+
+    @property
+    def start(self) -> Float[Tensor, " p"]:
+        return torch.zeros_like(self.problems.observed).view(-1)
+
+    def at(self, vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+        return vector
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        found = self.problems.at(self.at(vector))
+        found = self.problems.at(vector.view(self.problems.observed.shape))
         return Evaluation(found.value.sum(), self.problems.gradient(found).view(-1))
 
 

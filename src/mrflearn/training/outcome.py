@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, final, get_args
 
 import torch
@@ -114,10 +113,16 @@ class Outcome(Generic[M_co]):
         ending, reason = figures["ending"], figures["reason"]
         if ending not in get_args(Ending) or not isinstance(reason, str):
             raise StorageError("the outcome of training does not say how it ended")
-        names = ("value", "iterations", "evaluations", "seconds")
-        value, iterations, evaluations, seconds = (_number(figures[name]) for name in names)
-        counts, history = (int(iterations), int(evaluations)), map(Row.of, figures["history"])
-        return Outcome(model, value, *counts, ending, reason, tuple(history), seconds)
+        return Outcome(
+            model,
+            _number(figures["value"]),
+            int(_number(figures["iterations"])),
+            int(_number(figures["evaluations"])),
+            ending,
+            reason,
+            tuple(map(Row.of, figures["history"])),
+            _number(figures["seconds"]),
+        )
 
 
 def _finite(value: Any) -> Any:
@@ -158,8 +163,10 @@ class StopRule:
 
     def __post_init__(self) -> None:
         if self.max_iterations < 0 or self.period < 1:
-            given = f"max_iterations={self.max_iterations}, period={self.period}"
-            raise TrainingError(f"{given}: the first must be >= 0, the second >= 1.")
+            raise TrainingError(
+                f"max_iterations={self.max_iterations}, period={self.period}: "
+                "the first must be >= 0, the second >= 1."
+            )
 
     def verdict(self, history: Sequence[Row], size: float, noise: float) -> Verdict | None:
         """Why to stop after the last row (weights of norm `size`, a value with that noise)."""
@@ -174,8 +181,9 @@ class StopRule:
                 over = f"over the last {self.period} iterations."
                 return Verdict("value", f"the value no longer falls: by {fallen:.2g} {over}")
         if self.target is not None and row.value < self.target:
-            text = f"the value is low enough: {row.value:.2g} < {self.target:.2g}."
-            return Verdict("value", text)
+            return Verdict(
+                "value", f"the value is low enough: {row.value:.2g} < {self.target:.2g}."
+            )
         return self.limit(row.iteration, row.evaluations, row.seconds)
 
     def limit(self, iteration: int, evaluations: int, seconds: float) -> Verdict | None:
@@ -219,8 +227,9 @@ class EarlyStopping:
 
     def __post_init__(self) -> None:
         if self.patience < 1 or self.every < 1:
-            given = f"patience={self.patience}, every={self.every}"
-            raise TrainingError(f"EarlyStopping: {given}: both must be 1 or more.")
+            raise TrainingError(
+                f"EarlyStopping: patience={self.patience} and every={self.every} must be 1 or more."
+            )
 
 
 @final
@@ -234,7 +243,9 @@ class Watch:
     def __init__(self, settings: EarlyStopping) -> None:
         self.settings = settings
         self.score: float | None = None
-        self.best_score, self.best_iteration, self.checks_since = math.nan, 0, 0
+        self.best_score = math.nan
+        self.best_iteration = 0
+        self.checks_since = 0
         self.kept: Best | None = None
 
     def __call__(self, step: Step[Any]) -> str | None:
@@ -373,4 +384,6 @@ def clock(seconds: float) -> str:
     """Hours, minutes and seconds, as in 1:02:03; seconds alone, as in 4.2 s, where few."""
     if seconds < 60:
         return f"{max(seconds, 0):.1f} s"
-    return str(timedelta(seconds=int(seconds))).lstrip("0:")
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

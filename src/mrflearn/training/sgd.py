@@ -48,7 +48,8 @@ class EpochState:
     gradient_norm: float = math.nan
     size: float = math.nan
     step: float = 0.0
-    exact, since = False, 0
+    exact = False
+    since = 0
 
     @property
     def noise(self) -> float:
@@ -79,13 +80,19 @@ class ByEpochs(ABC):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise TrainingError(
-                f"a learning rate of {self.rate} goes nowhere; it must be positive."
+                f"{type(self).__name__}: a learning rate of {self.rate} goes nowhere; it must be "
+                "positive."
             )
 
     @property
     def rule(self) -> StopRule:
-        limits = self.epochs, None, self.max_seconds
-        return StopRule(*limits, None, self.period, self.delta, self.target)
+        return StopRule(
+            self.epochs,
+            max_seconds=self.max_seconds,
+            period=self.period,
+            delta=self.delta,
+            target=self.target,
+        )
 
     @abstractmethod
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
@@ -124,8 +131,10 @@ class ByEpochs(ABC):
         size = state.answer.dot(state.answer).double().reshape(1)
         value, squares, size = torch.cat((state.sums, size)).tolist()
         if not (math.isfinite(value) and math.isfinite(squares)):
-            text = f"the values of epoch {state.iteration + 1} sum to {value}: steps are too long?"
-            raise TrainingError(f"{text} Try a tenth of this rate ({state.step:g}).")
+            raise TrainingError(
+                f"the values of epoch {state.iteration + 1} sum to {value}: the steps are probably "
+                f"too long; try a tenth of this rate ({state.step:g})."
+            )
         state.value, state.gradient_norm = value, math.sqrt(squares / count)
         state.size = math.sqrt(size)
         state.sums.zero_()
@@ -190,6 +199,9 @@ class PassiveAggressive(ByEpochs):
     """
 
     kind: int = 1
+    rate: float = 1.0
+    epochs: int = 100
+    average_from: int | None = 1
 
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:  # noqa: ARG002
         loss, norm = float(found.value), float(found.gradient.dot(found.gradient))
@@ -211,7 +223,9 @@ class AROW(ByEpochs):
     """
 
     keeps: ClassVar[tuple[str, ...]] = ("evidence",)  # gamma * (S^-1 less that of the beginning)
+    rate: float = 1.0
     gamma: float = 1.0
+    epochs: int = 100
 
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:  # noqa: ARG002
         evidence, squares = state.kept["evidence"], found.gradient.square()
