@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from mrflearn.cli.options import listed, shard_paths
+from mrflearn.cli.options import listed, of_estimators, shard_paths
 from mrflearn.cli.output import remark
 from mrflearn.cli.train import Job
 from mrflearn.errors import DataError, MrflearnError, TrainingError
@@ -39,8 +39,12 @@ def field(
     if family:
         job.refuse("the regularisation of an alignment's field is --l2-couplings", "l1", "l2")
         job.given |= {"graph": None, "estimator": None}  # PottsField has no others
-    elif estimator not in ("auto", "lap", "consensus"):
-        job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
+    else:
+        settings = of_estimators("field").items()
+        only = [name for name, (*_, kinds) in settings if list(kinds) == ["alignments"]]
+        job.refuse("only for an alignment on the complete graph by pl", *only)
+        if estimator not in ("auto", "lap", "consensus"):
+            job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
     kind = "alignments" if family else "samples"
     model = job.make(kind, beside=LEARN if graph == "learn" else "")
     rows = read_rows(samples[0], columns, molecule, drop_inserts)
