@@ -224,7 +224,8 @@ class Labeller(Description):
 
     def _tag_task(self, example: str, columns: Sequence[str] = ("word",)) -> Task:
         """The labels of words, which stand with their further columns, and the next best."""
-        n, width, wanted = self.labellings, len(columns), "/".join(columns)
+        n, width = self.labellings, len(columns)
+        wanted = "/".join(columns)
 
         def tag(asked: list[str]) -> Blocks:
             rows = [word.rsplit("/", width - 1) for word in asked]
@@ -414,9 +415,10 @@ class LayeredDescription(FieldLabeller, RecipeLabeller):
     labellings: ClassVar = 1
 
     def facts(self) -> dict[str, Any]:
-        recipe, known = getattr(self.model, "recipe_", None), self.model.names_
-        layers = recipe.layers if recipe is not None else map(str, range(len(known)))
-        return {**super().facts(), "labels": dict(zip(layers, map(list, known), strict=True))}
+        recipe = getattr(self.model, "recipe_", None)
+        layers = recipe.layers if recipe is not None else map(str, range(len(self.model.names_)))
+        labels = dict(zip(layers, map(list, self.model.names_), strict=True))
+        return {**super().facts(), "labels": labels}
 
     def evaluate(self, file: Path, n: int) -> Blocks:  # type: ignore[override]
         """Accuracy and, for chunk tags, F1 of each layer; tokens right in all layers at once."""
@@ -458,7 +460,8 @@ class GraphDescription(FieldLabeller):
 
     def tasks(self) -> list[Task]:
         """No graph fits on a line, but what was learned from them does."""
-        hint, labels = "a label; nothing: all labels", self.model.classes_
+        labels = self.model.classes_
+        hint = "a label; nothing: all labels"
         most = max(len(own.split()) for own in labels)
         return [Task("weights", hint, labels[0], self._weights, most=most, least=0)]
 

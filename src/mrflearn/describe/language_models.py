@@ -99,8 +99,9 @@ class SpaceDescription(Description):
         return [*usual[:3], next((word for word in usual if len(word) >= LETTERS), usual[2])]
 
     def _neighbours_task(self) -> Task:
-        hint, example = "one word or several", self._usual_words()[-1]
-        return Task("neighbors", hint, example, partial(self.neighbors, n=SHOWN), most=SHOWN)
+        example = self._usual_words()[-1]
+        answer = partial(self.neighbors, n=SHOWN)
+        return Task("neighbors", "one word or several", example, answer, most=SHOWN)
 
 
 class VectorDescription(SpaceDescription):
@@ -266,6 +267,8 @@ def _judged(model: Any, file: Path) -> dict[str, Any]:
         return asdict(right) | shares(right, "accuracy")
     found = word_similarity(space, read_pairs(file))
     if found.pairs < 3:
-        problem = f"{found.pairs} of {found.of} pairs have both words in the vocabulary;"
-        raise DataError(f"{problem} a correlation needs three.")
+        raise DataError(
+            f"{found.pairs} of {found.of} pairs have both words in the vocabulary; a correlation "
+            "needs three."
+        )
     return asdict(found)

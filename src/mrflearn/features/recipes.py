@@ -221,8 +221,11 @@ class Recipe:
         example = None
         for example in self.read(path):
             if example.layers is None:
-                names = ", ".join(self.layers)
-                raise DataError(f"there are no columns with all the labels {names}.", path=path)
+                raise DataError(
+                    "labels are missing: there should be a column for each of "
+                    f"{', '.join(self.layers)}.",
+                    path=path,
+                )
             yield example
         if example is None:
             raise DataError("there are no sentences in it.", path=path)

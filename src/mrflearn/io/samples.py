@@ -394,7 +394,8 @@ def _read_array(content: bytes) -> tuple[States, bool]:
     """The states of an npy file, and whether they were spins."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            stream, layout = io.BytesIO(content), np.lib.format
+            stream = io.BytesIO(content)
+            layout = np.lib.format
             first = layout.read_magic(stream) == (1, 0)
             read = layout.read_array_header_1_0 if first else layout.read_array_header_2_0
             shape, fortran, dtype = read(stream)
