@@ -399,6 +399,8 @@ def _read_array(content: bytes) -> tuple[States, bool]:
             first = layout.read_magic(stream) == (1, 0)
             read = layout.read_array_header_1_0 if first else layout.read_array_header_2_0
             shape, fortran, dtype = read(stream)
+        if min(shape, default=0) < 0:
+            raise ValueError(f"its shape is {shape}")
         values = np.frombuffer(content, dtype, offset=stream.tell())
         values = values.reshape(shape, order="F" if fortran else "C")
     except Exception as error:  # numpy's reader raises a dozen kinds on damaged files
