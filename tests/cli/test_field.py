@@ -207,7 +207,7 @@ def test_shards_are_learned_from_together(table: Path, tmp_path: Path, jobs: str
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["{table}"], "'text' is not a state"),
+        (["{table}"], "'text' as a state"),
         (["{table}", "--columns", "left,wrong"], "no column 'wrong'"),
         (["{table}", "--columns", "left,right,alone", "--graph", "grid:2x2"], "has 4 variables"),
         (["{table}", "{table}", "--columns", "left,alone", "--estimator", "pl"], "give it samples"),

@@ -69,7 +69,7 @@ def test_too_few_samples_are_told_and_nothing_is_written(tmp_path: Path) -> None
         "--auxiliary dense",
         "--identity 0.7",
         "--l2-couplings 0.1",
-        "--molecule rna",
+        "--molecule protein",
         "--drop-inserts",
         "--missing",
         "--jobs 2 --estimator pl",
@@ -91,6 +91,10 @@ def test_a_family_has_its_own_price(tmp_path: Path) -> None:
     refused = run("train", "field", *words)
     assert refused.code == 2
     assert "--l2-couplings" in refused.err
+    words = [str(tmp_path / "family.fasta"), "-o", str(tmp_path / "m"), "--l2-couplings", "0.1"]
+    refused = run("train", "field", *words, "--estimator", "lap")
+    assert refused.code == 2
+    assert "an alignment on the complete graph by pl" in " ".join(refused.err.split())
 
 
 def test_columns_of_gaps_and_strange_letters_are_remarked(tmp_path: Path) -> None:

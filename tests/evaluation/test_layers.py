@@ -24,7 +24,7 @@ def test_every_layer_is_scored_and_all_of_them_together():
 @pytest.mark.parametrize(
     ("found", "problem"),
     [
-        ({"pos": TRUTH["pos"]}, "the predicted pos"),
+        ({"pos": TRUTH["pos"]}, "the predicted ones pos"),
         ({**TRUTH, "chunk": [["O"], ["O"]]}, "sentence 1 has 2 true tags but 1"),
         ({**TRUTH, "chunk": [["B-NP", "I-NP"]]}, "not as many predicted sentences"),
     ],

@@ -56,7 +56,7 @@ def test_templates_read_the_columns_without_the_labels(file: Path, tmp_path: Pat
     first = next(recipe.read(file))
     assert recipe(first.tokens)[1] == ["U00:cat", "U01:DT/NN"]
     template.write_text("U00:%x[0,2]\n")
-    with pytest.raises(DataError, match=r"read column 2.*there are 2: word, pos"):
+    with pytest.raises(DataError, match=r"reads column 2.*there are 2: word, pos"):
         Recipe.of(file, columns=["word", "pos", "chunk"], template=template)
 
 
@@ -104,7 +104,7 @@ def test_labelled_items_fill_the_list_of_labels(file: Path, tmp_path: Path) -> N
     bare = tmp_path / "bare.txt"
     bare.write_text("Dogs NNS\n")
     items, _ = Recipe.of(file).labelled(bare)
-    with pytest.raises(DataError, match=r"bare.txt: there is no column with the labels 'label'"):
+    with pytest.raises(DataError, match=r"bare.txt: labels are missing: .* label"):
         list(items)
 
 
@@ -148,7 +148,7 @@ def test_several_columns_of_labels_are_layers(file: Path, tmp_path: Path) -> Non
     bare = tmp_path / "bare.txt"
     bare.write_text("Dogs\n")
     assert [example.layers for example in recipe.read(bare)] == [None]
-    with pytest.raises(DataError, match=r"no column with the labels 'pos, chunk'"):
+    with pytest.raises(DataError, match=r"labels are missing: .* pos, chunk"):
         list(recipe.layered(bare))
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(DataError, match="no sentences"):

@@ -66,6 +66,12 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
         Templates.of(read_template(file))((WORDS, TAGS))
 
 
+def test_a_sentence_without_words_has_no_attributes(tmp_path: Path) -> None:
+    file = tmp_path / "template"
+    file.write_text("U:%x[0,0]\n")
+    assert Templates.of(read_template(file))(((), ())) == []
+
+
 def test_word_features_look_at_spelling_and_neighbours() -> None:
     first, second, third = word_features(WORDS)
     assert {"w[0]=He", "lower=he", "shape=Aa", "capital", "w[-1]=<start>", "w[2]=the"} <= set(first)

@@ -51,7 +51,7 @@ def test_weights_of_repeated_attributes_add_up():
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("O\ta:x", "'x' is no weight for 'a'"),
+        ("O\ta:x", "'x' is no weight for attribute 'a'"),
         ("O\ta:1:2", "'1:2' is no weight"),
         ("O\ta:nan", "is no weight"),
         ("O\ta:1e999", "is no weight"),

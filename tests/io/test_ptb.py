@@ -45,7 +45,7 @@ def test_several_trees_may_share_a_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        ("(A a)\n(S (B b)\n\n", 2, "never ends: 1 brackets stay open"),
+        ("(A a)\n(S (B b)\n\n", 2, "never ends: 1 brackets are open"),
         ("(A a)\n(S (NP\n (B b)\n(C c)\n(D d)", 2, r"never ends.*seems to begin in line 4\."),
         ("(A a)\n(B b))\n", 2, "a closing bracket too many"),
         ("(A a)\n\nword\n(B b)", 3, "'word' outside a tree"),

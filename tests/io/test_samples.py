@@ -247,6 +247,9 @@ def test_a_damaged_array_is_refused_before_memory_is_taken(tmp_path: Path) -> No
     path.write_bytes(whole.replace(b"(3, 4)", b"(3, 99999999999)").replace(b" " * 11, b"", 1))
     with pytest.raises(DataError, match=r"cut short|readable"):
         read_samples(path)
+    path.write_bytes(whole.replace(b"(3, 4)", b"(-1,4)"))
+    with pytest.raises(DataError, match="readable"):
+        read_samples(path)
     path.write_bytes(whole[:-1])
     with pytest.raises(DataError, match="cut short"):
         read_samples(path)

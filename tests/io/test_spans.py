@@ -107,7 +107,7 @@ def test_strict_reading_takes_what_the_scheme_writes_and_nothing_else(scheme, le
 
 
 def test_a_strict_complaint_says_where_and_what():
-    with pytest.raises(DataError, match=r"tag 2 is 'I-Y', where IOB2 would have 'B-Y'"):
+    with pytest.raises(DataError, match=r"tag 2 is 'I-Y' after B-X; IOB2 would have 'B-Y'"):
         read_tags(["O", "B-X", "I-Y"], "IOB2")
 
 

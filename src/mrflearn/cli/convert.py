@@ -33,21 +33,25 @@ def convert(
     if holds_moments(source) or holds_moments(target):
         refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
         _convert_moments(source, target, vocabulary)
-    elif source.is_dir() or (
-        source.name.removesuffix(".gz").endswith(".arpa") and not target.suffix
-    ):
+    elif source.is_dir() or _is_model_to_be(source, target):
         reason = "for files; a model becomes what the name to write ends in."
         refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, reason) | ONLY_FOR_COUNTS)
         _convert_model(source, target, overwrite=overwrite)
     else:
         refuse_idle(ctx, ONLY_FOR_COUNTS)
-        given |= {"columns": listed(given.pop("column_names")), "keep": listed(given["keep"])}
+        given["columns"] = listed(given.pop("column_names"))
+        given["keep"] = listed(given["keep"])
         reads, writes = convert_file(source, target, **given)
         done = f"{source} ({reads}) -> {target} ({writes})"
         facts |= {"from": reads, "to": writes}
     if as_json:
         say_json(facts)
     remark(done)
+
+
+def _is_model_to_be(source: Path, target: Path) -> bool:
+    """Whether an ARPA file is to become a model directory."""
+    return source.name.removesuffix(".gz").endswith(".arpa") and not target.suffix
 
 
 def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> None:

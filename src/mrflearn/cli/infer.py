@@ -51,15 +51,19 @@ def infer(
         # A lower bound of -inf proves nothing, nor does a search that is not exact.
         proved = result.kind == "exact" if best else result.kind != "lower bound"
         given = " that agrees with the evidence" if observed else ""
-        problem = f"{facts['method']} found no possible state{given}; try --method exact."
-        if proved:
-            problem = f"no state{given} is possible: every one meets a factor of value 0."
+        problem = f"no state{given} is possible: every one meets a factor of value 0."
+        if not proved:
+            problem = (
+                f"{facts['method']} found no possible state{given}; there may be none, which "
+                "--method exact can tell."
+            )
         raise InferenceError(f"{network}: {problem}")
     if not result.converged:
+        what = "marginals" if facts["method"] == "MeanField" else "log-messages"
         remark(
-            f"{facts['method']} did NOT converge: after {result.sweeps} sweeps it still changed by "
-            f"{result.residual:.2g}. The answer may be far off; try more --sweeps, a --damping "
-            "nearer to 1, or another --method."
+            f"{facts['method']} did NOT converge: after {result.sweeps} sweeps {what} still "
+            f"changed by {result.residual:.2g}. The answer may be far off; try more --sweeps, a "
+            "--damping nearer to 1, or another --method."
         )
     facts["log_score" if best else "log_partition"] = Nats(value)
     facts |= {name: getattr(result, name) for name in ("kind", "converged", "sweeps", "residual")}
@@ -77,12 +81,13 @@ def infer(
 
 
 def _marginals(marginals: list[Any], observed: dict[int, int]) -> list[Block]:
-    names = [f"{v}{' (observed)' if v in observed else ''}" for v in range(len(marginals))]
-    cells = [" ".join(f"{p:.4f}" for p in own) for own in marginals[:SHOWN]]
-    rows = list(zip(names, cells, strict=False))
+    rows = [
+        (f"{v}{' (observed)' if v in observed else ''}", " ".join(f"{p:.4f}" for p in own))
+        for v, own in enumerate(marginals[:SHOWN])
+    ]
     more = len(marginals) - SHOWN
-    last = [Text(f"... and {more} more; --json prints all.")] if more > 0 else []
-    return [Data({"marginals": marginals}), Table(("variable", "marginal"), rows), *last]
+    rest = [Text(f"... and {more} more; --json prints all.")] if more > 0 else []
+    return [Data({"marginals": marginals}), Table(("variable", "marginal"), rows), *rest]
 
 
 def _inference(method: str, memory: float, damping: float, sweeps: int) -> Any:
@@ -111,9 +116,11 @@ def _compare(network: Path, value: float, marginals: list[Any]) -> dict[str, Any
     partition, beliefs = Path(f"{network}.PR"), Path(f"{network}.MAR")
     errors: dict[str, Any] = {}
     if partition.exists():
-        errors["published_log_partition"] = published = uai.read_partition(partition)
+        published = uai.read_partition(partition)
         error, base = partition_agreement(value, published)
-        errors |= {"published_log_base": base, "log_partition_error": error}
+        errors["published_log_partition"] = published
+        errors["published_log_base"] = base
+        errors["log_partition_error"] = error
     if beliefs.exists():
         published_marginals = uai.read_marginals(beliefs)
         errors["largest_marginal_error"] = marginal_error(marginals, published_marginals)

@@ -127,7 +127,8 @@ def _choice(name: str, words: str) -> Any:
 def _parameter(name: str, row: Sequence[Any], heading: str | None) -> Parameter:
     """A row of `commands.toml` as a parameter that Typer reads; arguments have no heading."""
     written, text, *more = row
-    is_argument, usual = heading is None, more[0] if more else ""
+    is_argument = heading is None
+    usual = more[0] if more else ""
     needed = written.endswith("!") or (is_argument and not more)
     kind, _, bounds = written.rstrip("!]").partition("[")
     form, check = KINDS.get(kind) or (_choice(name, kind), None)
@@ -288,15 +289,19 @@ def generated(noun: str, only: Iterable[str] = ()) -> list[Parameter]:
 
     An option is None where it is not given: the estimator's own default holds then.
     """
-    parts, table = [], of_estimators(noun)
+    parts = []
+    table = of_estimators(noun)
     for name in only or table:
         heading, names, text, kinds = table[name]
         forms = next(iter(kinds.values()))[0]
         shown: dict[str, Any] = {"show_default": False, "rich_help_panel": heading}
-        form: Any = _choice(name, forms) if is_choice(forms) else bool
-        if form is bool and forms != "bool":
+        form: Any = bool
+        if is_choice(forms):
+            form = _choice(name, forms)
+        elif forms != "bool":
+            form = str
             metavar = "|".join(SEVERAL.get(own, own) for own in forms.split("|"))
-            form, parser = str, _parser(names[0], forms.split("|"))
+            parser = _parser(names[0], forms.split("|"))
             shown |= {"parser": parser, "metavar": f"<{metavar}>"}
         info: Any = Annotated[form | None, typer.Option(*names, help=text, **shown)]
         parts.append(Parameter(name, Parameter.KEYWORD_ONLY, annotation=info, default=None))

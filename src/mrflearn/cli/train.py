@@ -35,10 +35,10 @@ def train(ctx: typer.Context, output: Path, **given: Any) -> None:
         options.check_place(*(given[name] for name in options.PLACE))
     job = Job(ctx, given)
     files = [given.pop(name) for name in job.entry["arguments"]]
-    rows = options.option_rows(job.entry)
+    own = {name: given.pop(name) for name in options.option_rows(job.entry)}
     module, _, name = job.entry["learn"].partition(":")
     learn = getattr(import_module(f"mrflearn.cli.{module}"), name)
-    _report(job, learn(job, *files, **{name: given.pop(name) for name in rows}), output)
+    _report(job, learn(job, *files, **own), output)
 
 
 class Job:
@@ -61,18 +61,20 @@ class Job:
         Options that neither it nor the one made `beside` it has are refused.
         """
         kind = kind or next(iter(self.entry["estimators"]))
+        chosen = f"{self.entry.get('chosen_by', '')} {kind}".strip()
         values = dict(self.entry.get("settings", {}))
         for name, (_, names, _, kinds) in options.of_estimators(str(self.ctx.command.name)).items():
             value = self.given.get(name)
             if value is None:
                 continue
             if kind not in kinds and beside not in kinds:
-                own = f"has no effect with {kind}; it goes with {', '.join(kinds)}."
-                raise typer.BadParameter(f"{names[0]}: {own}")
+                raise typer.BadParameter(
+                    f"{names[0]}: has no effect with {chosen}; it goes with {', '.join(kinds)}."
+                )
             if kind in kinds:
                 form, default = kinds[kind]
                 if options.is_choice(form) and str(value) not in form.split("|"):
-                    raise typer.BadParameter(f"{names[0]} {value} has no effect with {kind}.")
+                    raise typer.BadParameter(f"{names[0]} {value} has no effect with {chosen}.")
                 values[name] = options.as_argument(form, default, value)
         model = getattr(mrflearn, self.entry["estimators"][kind])(**values)
         if hasattr(model, "verbose"):
@@ -108,7 +110,8 @@ class Job:
 
 def _report(job: Job, model: Any, output: Path) -> None:
     """Saves the model, draws and prints what was asked for, and ends as the training ended."""
-    given, description, outcome = job.given, describe(model), getattr(model, "outcome_", None)
+    given, description = job.given, describe(model)
+    outcome = getattr(model, "outcome_", None)
     model.save(output, overwrite=given["overwrite"] or given.get("resume", False))
     facts: dict[str, Any] = {"model": str(output), **description.facts(), **job.facts}
     if hasattr(model, "estimator"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from mrflearn.cli.options import listed, shard_paths
+from mrflearn.cli.options import listed, of_estimators, shard_paths
 from mrflearn.cli.output import remark
 from mrflearn.cli.train import Job
 from mrflearn.errors import DataError, MrflearnError, TrainingError
@@ -36,11 +36,17 @@ def field(
     family = alignment and graph == "complete" and estimator in ("auto", "pl")
     if alignment:
         job.given["states"] = job.given["states"] or len(ALPHABETS[molecule])
+    else:
+        job.refuse("only for alignments", "molecule", "drop_inserts")
     if family:
         job.refuse("the regularisation of an alignment's field is --l2-couplings", "l1", "l2")
         job.given |= {"graph": None, "estimator": None}  # PottsField has no others
-    elif estimator not in ("auto", "lap", "consensus"):
-        job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
+    else:
+        settings = of_estimators("field").items()
+        only = [name for name, (*_, kinds) in settings if list(kinds) == ["alignments"]]
+        job.refuse("only for an alignment on the complete graph by pl", *only)
+        if estimator not in ("auto", "lap", "consensus"):
+            job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
     kind = "alignments" if family else "samples"
     model = job.make(kind, beside=LEARN if graph == "learn" else "")
     rows = read_rows(samples[0], columns, molecule, drop_inserts)
@@ -56,12 +62,12 @@ def field(
 
 def _of_shards(job: Job, paths: list[Path], columns: str | None, missing: bool) -> Any:
     """The field of several files, which are counted where they are read."""
-    job.refuse("several files are counted again, and not saved.", "checkpoint")
-    job.refuse("only for alignments", "molecule", "drop_inserts")
-    if job.given["graph"] == "learn":
-        job.refuse("edges are found in one file on this machine; name the graph.", "graph")
     for path in filter(holds_alignment, paths):
         raise DataError("an alignment is learned from as one file, on this machine.", path=path)
+    job.refuse("only for alignments", "molecule", "drop_inserts")
+    job.refuse("several files are counted again, and not saved.", "checkpoint")
+    if job.given["graph"] == "learn":
+        job.refuse("edges are found in one file on this machine; name the graph.", "graph")
     model = job.make("samples")
     with job.place() as place:
         shards = shard_paths(paths, job.given["engine"])

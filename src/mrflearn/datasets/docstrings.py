@@ -111,8 +111,8 @@ TOKEN = re.compile(
 WORD = re.compile(r"[A-Za-z]?[a-z]+(?:[-'/][A-Za-z]?[a-z]+)*|[AI]")
 STOPS = frozenset(".!?")
 FUNCTION_WORD = re.compile(
-    "an?|and|are|as|at|be|been|but|by|can|for|from|has|have|if|in|into|is|its?|may|must|no|not|of|"
-    "on|or|should|so|such|than|that|the|their|then|there|these|this|to|was|we|when|where|which|"
+    "a|an|and|are|as|at|be|been|but|by|can|for|from|has|have|if|in|into|is|it|its|may|must|no|not|"
+    "of|on|or|should|so|such|than|that|the|their|then|there|these|this|to|was|we|when|where|which|"
     "will|with|you|your",
     re.IGNORECASE,
 )
@@ -162,8 +162,8 @@ def is_sentence(tokens: list[str]) -> bool:
         return False
     words = [token for token in tokens if token[-1].isalnum()]
     plain_words = sum(1 for word in words if WORD.fullmatch(word))
-    known = any(map(FUNCTION_WORD.fullmatch, tokens))
-    return known and plain_words >= LEAST_WORDS * len(words)
+    is_prose = any(FUNCTION_WORD.fullmatch(token) for token in tokens)
+    return is_prose and plain_words >= LEAST_WORDS * len(words)
 
 
 _TYPOGRAPHY = str.maketrans(
@@ -254,7 +254,10 @@ def _root(package: str) -> Path:
         return Path(sysconfig.get_path("stdlib"))
     found = importlib.util.find_spec(package) if package.isidentifier() else None
     if found is None or not found.submodule_search_locations:
-        raise DataError(f"no package '{package}' is installed. Try one of {', '.join(PACKAGES)}.")
+        raise DataError(
+            f"there is no installed package '{package}' to read docstrings from. "
+            f"Try one of {', '.join(PACKAGES)}."
+        )
     return Path(next(iter(found.submodule_search_locations)))
 
 

@@ -217,8 +217,9 @@ class Document:
 def sample_documents(count: int, *, sentences: int = 20, seed: int = 0) -> list[Document]:
     """Documents of this many sentences each; document i depends on the seed and i alone."""
     if count < 0 or sentences < 1 or seed < 0:
-        given = f"count={count}, sentences={sentences}, seed={seed}"
-        raise DataError(f"{given}: these must be at least 0, 1 and 0.")
+        raise DataError(
+            f"count={count}, sentences={sentences}, seed={seed}: these must be at least 0, 1 and 0."
+        )
     mixtures = english().mixtures
     documents = []
     for index in range(count):
@@ -334,11 +335,15 @@ def entropy_per_sentence(
 
     Derivations include the topic of every content word, strings do not.
     """
-    source, totals = english(), []
+    source = english()
+    totals = []
     for weights in source.mixtures if mixture is None else [checked_mixture(mixture)]:
-        joint = {symbol: known.joint(weights) for symbol, known in source.word_classes.items()}
-        drawn = joint if of == "derivations" else {s: own.sum(axis=0) for s, own in joint.items()}
-        totals.append(source.grammar.entropy({s: entr(own).sum() for s, own in drawn.items()}))
+        entropies = {}
+        for symbol, word_class in source.word_classes.items():
+            joint = word_class.joint(weights)
+            drawn = joint if of == "derivations" else joint.sum(axis=0)
+            entropies[symbol] = float(entr(drawn).sum())
+        totals.append(source.grammar.entropy(entropies))
     return Entropy(math.fsum(totals) / len(totals), source.grammar.expected_length)
 
 
@@ -370,6 +375,8 @@ def checked_mixture(mixture: Mixture) -> Mixture:
     topics = english().topics
     weights = np.asarray(mixture, dtype=np.float64)
     if weights.shape != (len(topics),) or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9:
-        wanted = f"{len(topics)} weights >= 0 that sum to 1, for {', '.join(topics)}"
-        raise DataError(f"{list(mixture)} is not a mixture of topics: {wanted}.")
+        raise DataError(
+            f"{list(mixture)} is not a mixture of topics: it takes {len(topics)} weights that are "
+            f"not negative and sum to 1, for {', '.join(topics)}."
+        )
     return mixture

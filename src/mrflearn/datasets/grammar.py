@@ -78,9 +78,10 @@ class Grammar:
 
         `terminal_entropy` adds, for each terminal, the entropy of what is drawn there.
         """
-        counts, drawn = self.expected_counts, terminal_entropy or {}
-        chosen = [counts[rule.left] * entr(rule.probability) for rule in self.rules]
-        return math.fsum(chosen) + math.fsum(counts.get(s, 0) * own for s, own in drawn.items())
+        counts = self.expected_counts
+        drawn = (terminal_entropy or {}).items()
+        choices = math.fsum(counts[rule.left] * entr(rule.probability) for rule in self.rules)
+        return choices + math.fsum(counts.get(symbol, 0) * entropy for symbol, entropy in drawn)
 
 
 # Grammars written as text, one family of rules a line; `english.pcfg` explains the notation.

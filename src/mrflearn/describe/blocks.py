@@ -138,9 +138,8 @@ class Table(Block):
 
     def lines(self) -> list[str]:
         cells = [[written(cell, self.floats) or "-" for cell in row] for row in self.rows]
-        right = [
-            any(isinstance(c, int | float) for c in own) for own in zip(*self.rows, strict=True)
-        ]
+        by_column = zip(*self.rows, strict=True)
+        right = [any(isinstance(cell, int | float) for cell in own) for own in by_column]
         return columns([list(self.header), *cells], right) if self.rows else []
 
     def put_on(self, page: Page) -> None:

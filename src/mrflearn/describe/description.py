@@ -88,8 +88,8 @@ class Description(ABC):
         return [picture] if len(history) > 1 else []
 
     def _curve(self, history: Sequence[Any]) -> Any:
-        steps, values = [row.evaluations for row in history], [row.value for row in history]
-        curves = {"training": (steps, values)}
+        evaluations = [row.evaluations for row in history]
+        curves = {"training": (evaluations, [row.value for row in history])}
         return plots.draw_curves(curves, across="evaluations", upward=self.objective)
 
     def report(self, facts: Mapping[str, Any] | None = None) -> Blocks:

@@ -63,23 +63,29 @@ class FieldDescription(Description):
             raise OptionError("--apart: says which --contacts are shown; give both.")
         if matrix is not None:
             write_contacts(matrix, self._contacts())
-        strongest = self._strongest_contacts(n, apart or APART) if contacts else None
-        found, heat, network = strongest or self._strongest_couplings(n)
+        if contacts:
+            found, heat, network = self._strongest_contacts(n, APART if apart is None else apart)
+        else:
+            found, heat, network = self._strongest_couplings(n)
         pictures = [network, heat] if edges else [heat, network]
         return [*found, *(pictures if 0 < len(network.names) <= MOST_DRAWN or plot else [])]
 
     def _strongest_couplings(self, n: int) -> Strongest:
-        field, names, first = self.model, self.model.variable_names_, self.model.counted_from_
-        order, signs = field.strongest(n), field.signed_
-        edges, strengths, signed = field.edges_[order], field.strengths_[order], bool(signs.all())
-        what = "coupling" if signed else "coupling or norm" if signs.any() else "norm"
+        field = self.model
+        names, first = field.variable_names_, field.counted_from_
+        order = field.strongest(n)
+        edges, strengths = field.edges_[order], field.strengths_[order]
+        signed = bool(field.signed_.all())
+        what = "coupling" if signed else "coupling or norm" if field.signed_.any() else "norm"
         listed = _listed(edges, strengths, first)
         rows = [(names[i - first], names[j - first], own) for i, j, own in listed]
         codes = None if field.codes_ is None else field.codes_.codes
-        fields, facts = [own.tolist() for own in field.fields_], self.facts()
+        fields = [own.tolist() for own in field.fields_]
+        facts = self.facts()
         if not hasattr(field, "feature_names_in_"):
             facts["counted_from"] = first
-        header, floats = ("variable", "and", what), "+.4f" if signed else ".4f"
+        header = ("variable", "and", what)
+        floats = "+.4f" if signed else ".4f"
         found: Blocks = [
             Facts(facts),
             Data({"names": names, "edges": listed, "fields": fields, "codes": codes}),
@@ -93,14 +99,16 @@ class FieldDescription(Description):
         return found, heat, Network(names, edges, strengths, what, signed, columns, caption=caption)
 
     def _strongest_contacts(self, n: int, apart: int) -> Strongest:
-        scores, what = self._contacts(), "contact score"
+        scores = self._contacts()
+        names = [str(i + 1) for i in range(len(scores))]
         pairs = strongest_pairs(torch.as_tensor(scores), n, apart=apart).numpy()
-        strengths, names = scores[tuple(pairs.T)], [str(i + 1) for i in range(len(scores))]
-        header, rows = ("column", "and", "score"), _listed(pairs, strengths, 1)
+        strengths = scores[pairs[:, 0], pairs[:, 1]]
+        rows = _listed(pairs, strengths, 1)
         found: Blocks = [
             Facts({"columns": len(scores), "counted_from": 1, "apart": apart}),
-            Table(header, rows, key="contacts", title="Strongest contacts"),
+            Table(("column", "and", "score"), rows, key="contacts", title="Strongest contacts"),
         ]
+        what = "contact score"
         network = Network(names, pairs, strengths, what, signed=False)
         return found, Matrix(scores, names, what, 1), network
 
@@ -121,9 +129,13 @@ class FieldDescription(Description):
         except InferenceError as error:
             raise InferenceError(f"{error} Here: --method ais (sampled) or --method pl.") from error
         spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
-        mean, deviation = Nats(values.mean()), Nats(spread / len(values) ** 0.5)
-        facts = {"log_likelihood_per_sample": mean, "standard_error": deviation}
-        return [Facts({**facts, "samples": len(values), "method": method})]
+        facts = {
+            "log_likelihood_per_sample": Nats(values.mean()),
+            "standard_error": Nats(spread / len(values) ** 0.5),
+            "samples": len(values),
+            "method": method,
+        }
+        return [Facts(facts)]
 
     def evaluate(self, rows: ReadRows, seed: int) -> Answers:
         """Held-out likelihood, and moments that match or not."""
@@ -132,8 +144,11 @@ class FieldDescription(Description):
         table = torch.as_tensor(self.model.encode(complete))
         check_states(table, potentials.graph.states)
         if EXACT.refuses(potentials.graph) is not None:
-            how = f"log Z by annealing {ANNEALED.chains} chains, which may take a while ..."
-            yield [Note(f"the graph is too wide for exact sums: {how}")]
+            slow = (
+                f"the graph is too wide for exact sums: log Z by annealing {ANNEALED.chains} "
+                "chains, which takes a while for a large family ..."
+            )
+            yield [Note(slow)]
         found = held_out(potentials, table, seed=seed)
         match = moments_match(potentials, table, seed=seed)
         facts = {
@@ -194,12 +209,14 @@ class FieldDescription(Description):
 
         def samples(words: list[str]) -> Blocks:
             drawn = self.model.draw(_count(words, MOST_SAMPLES, 5), random_state=0)
-            note, title = Note(f"drawn by: {drawn.method}"), "samples, one a row"
+            note = Note(f"drawn by: {drawn.method}")
+            title = "samples, one a row"
             if (family := self._family(drawn.samples)) is not None:
                 return [note, Text("\n".join(family.sequences()), title=title)]
             return [note, Matrix(drawn.samples, self.model.variable_names_, title=title)]
 
-        example, many = str(min(20, most) or ""), f"how many, at most {MOST_SAMPLES}"
+        example = str(min(20, most) or "")
+        many = f"how many, at most {MOST_SAMPLES}"
         return [
             Task("couplings", "how many of the strongest", example, couplings, most=1, least=0),
             Task("samples", many, "5", samples, most=1, least=0),

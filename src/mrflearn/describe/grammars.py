@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,8 +39,9 @@ class ParserDescription(NextWordDescription):
         if not truth:
             raise DataError("there are no trees in it.")
         report = bracket_report(truth, self.model.parse([tree.words for tree in truth]))
+        total = shares(report.total)
         facts = {"sentences": report.sentences, "unparsed": report.unparsed}
-        facts |= (total := shares(report.total)) | shares(report, "exact", "tagging")
+        facts |= total | shares(report, "exact", "tagging")
         common = sorted(report.by_label.items(), key=lambda item: -item[1].actual)[:10]
         rows = [[name, *shares(own).values(), own.actual] for name, own in common]
         missed = f"{report.unparsed} sentences have no parse; their brackets count as missed"
@@ -100,7 +101,10 @@ class GrammarDescription(ParserDescription):
         values = self.model.score_samples(sentences)
         possible = np.isfinite(values)
         if not possible.any():
-            raise DataError("the grammar produces none of the sentences. Is there one a line?")
+            raise DataError(
+                "the grammar can produce none of the sentences. Is there one sentence a line, in "
+                "words like the treebank's?"
+            )
         parsed = [words for words, can in zip(sentences, possible, strict=True) if can]
         found = TextScore.of_sentences(values[possible], parsed, self.model.vocabulary_)
         missing = len(sentences) - len(parsed)
@@ -114,10 +118,11 @@ class GrammarDescription(ParserDescription):
 
     def _trees(self, words: list[str]) -> Blocks:
         (found,) = self.model.n_best([words], TREES)
-        title = "tree {}, probability {:.3f} given the words"
-        ranked = enumerate(found, start=1)
-        trees = [TreeDrawing(tree, title=title.format(rank, p)) for rank, (tree, p) in ranked]
-        return [*trees] or [TreeDrawing(None)]
+        trees: Blocks = [
+            TreeDrawing(tree, title=f"tree {number}, probability {share:.3f} given the words")
+            for number, (tree, share) in enumerate(found, start=1)
+        ]
+        return trees or [TreeDrawing(None)]
 
 
 class CompositeDescription(ParserDescription):
@@ -151,8 +156,11 @@ class CompositeDescription(ParserDescription):
         return [Facts(self.facts()), data, table, *self._topics(words), sample]
 
     def _topics(self, words: list[list[tuple[str, float]]]) -> Blocks:
-        topics = zip(count(1), self.model.fit_.prior.tolist(), words, strict=False)
-        rows = [(k, share, ", ".join(word for word, _ in own)) for k, share, own in topics]
+        topics = zip(self.model.fit_.prior.tolist(), words, strict=False)
+        rows = [
+            (number, share, ", ".join(word for word, _ in own))
+            for number, (share, own) in enumerate(topics, start=1)
+        ]
         header = ("topic", "share", "words that distinguish it")
         return [Table(header, rows, floats=".3f", title="Topics")] if rows else []
 

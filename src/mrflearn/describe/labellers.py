@@ -162,8 +162,10 @@ class Labeller(Description):
                 if example.layers is None:
                     raise DataError(f"there are no labels to compare with{self.where}.")
                 if any(None in own for own in example.layers):
-                    what = f"{sequence} {number} has {single}s without a label{self.where}"
-                    raise DataError(f"{what}: there is nothing to compare with.")
+                    raise DataError(
+                        f"{sequence} {number} has {single}s without a label{self.where}, so that "
+                        "there is nothing to compare with."
+                    )
                 truth.append(example.layers)
                 words.append(example.words or [""] * len(example.rows))
             found += [own.layers for (own,) in self._best(part, 1, figures=False)]
@@ -180,13 +182,15 @@ class Labeller(Description):
         calibration: bool = False,
     ) -> Blocks:
         """Accuracy on all words and on those unseen in training, chunk scores as conlleval's."""
-        self.scheme, known = scheme, getattr(self.model, "known_words_", None)
+        self.scheme = scheme
+        known = getattr(self.model, "known_words_", None)
         if train is not None:
             known = {word for example in self._examples(train) for word in example.words}
         (truth,), (found,), words = self._compared(file)
-        novelty = {} if known is None else {"words": words, "known": known}
-        report = evaluation.tagging_report(truth, found, **novelty)
-        table, chunks = evaluation.confusion(truth, found), None
+        seen = None if known is None else words
+        report = evaluation.tagging_report(truth, found, words=seen, known=known)
+        table = evaluation.confusion(truth, found)
+        chunks = None
         sequence, single = self.counted
         facts: dict[str, Any] = {"file": str(file), f"{sequence}s": len(truth)}
         shown: Blocks = []
@@ -210,25 +214,33 @@ class Labeller(Description):
             picture = Picture(partial(plots.draw_reliability, {"tokens": reliable}))
         times = zip(table.labels, table.counts.sum(axis=1).tolist(), strict=True)
         odd = {tag: count for tag, count in times if count and tag not in self.model.classes_}
-        said = "the tag '{}' was never seen in training; its {} tokens count as wrong"
-        notes = [Note(said.format(*own)) for own in odd.items()]
+        notes = [
+            Note(f"the tag '{tag}' was never seen in training; its {count} tokens count as wrong")
+            for tag, count in odd.items()
+        ]
         confused = {"labels": table.labels, "counts": table.counts.tolist()}
         more = Data({"confusion": confused, "unknown_tags": odd})
         return [*notes, Facts(facts), *shown, more, picture]
 
     def _tag_task(self, example: str, columns: Sequence[str] = ("word",)) -> Task:
         """The labels of words, which stand with their further columns, and the next best."""
-        n, width, wanted = self.labellings, len(columns), "/".join(columns)
+        n, width = self.labellings, len(columns)
+        wanted = "/".join(columns)
 
         def tag(asked: list[str]) -> Blocks:
             rows = [word.rsplit("/", width - 1) for word in asked]
             for word, row in zip(asked, rows, strict=True):
                 if len(row) != width:
-                    raise DataError(f"'{word}' should be {wanted}, which the model looks at.")
+                    raise DataError(
+                        f"'{word}' should be {wanted}: the model looks at these columns."
+                    )
             part = [Example(asked if width == 1 else rows, rows, None)]
             (best,), (sure,) = self._best(part, n, figures=True), self._marginals(part)
             layers = zip(self._titles(), best[0].layers, sure, strict=True)
-            found = [Tokens(rows, [own], [p], title=title) for title, own, p in layers]
+            found = [
+                Tokens(rows, [labels], [marginals], title=title)
+                for title, labels, marginals in layers
+            ]
             listed = [[own.figure, *own.layers[0]] for own in best]
             table = Table(("probability", *part[0].words), listed, title="best labellings")
             return [*found, *([table] if n > 1 else [])]
@@ -245,8 +257,9 @@ class RecipeLabeller(Labeller):
         recipe: Recipe | None = getattr(self.model, "recipe_", None)
         if recipe is None or not (recipe.columns or (recipe.format in MADE and not words)):
             raise StorageError(
-                f"this {self.kind} was trained on features and does not know how its features are "
-                f"made. Train one on words: {self.kind}(features=...), or `mrflearn train crf`."
+                f"this {self.kind} does not know how its features are made from a file: it was "
+                "trained on features. Ask it in Python, or train it on words, there with "
+                f"{self.kind}(features=...), here with `mrflearn train crf`."
             )
         return recipe
 
@@ -276,7 +289,8 @@ class ChainDescription(RecipeLabeller):
     def learned(self, n: int, label: str | None = None) -> Blocks:
         """The labels, and the largest attributes and transitions, of one label or of all."""
         model, labels = self.model, self.model.classes_
-        features, edges = model.top_features(label, n), model.top_edge_features(ALL)
+        features = model.top_features(label, n)
+        edges = model.top_edge_features(ALL)
         steps = [(*names, weight) for names, weight in model.top_transitions(ALL)]
         if label is not None:
             steps = [row for row in steps if label in row]
@@ -294,7 +308,10 @@ class ChainDescription(RecipeLabeller):
             Table((*header, "weight"), rows, key=key, title=title, floats="+.4f")
             for key, (header, rows, title) in tables.items()
         ]
-        caption = "Weights of moves from row to column: red is likely, blue unlikely, white unseen."
+        caption = (
+            "Weights of moving from the label of a row to that of a column: red is likely, blue "
+            "unlikely, white was never seen."
+        )
         return [Facts(self.facts()), *listed, *_matrix(labels, steps, "weight", caption)]
 
     def _asked(self, part: list[Example]) -> dict[str, Any]:
@@ -398,9 +415,10 @@ class LayeredDescription(FieldLabeller, RecipeLabeller):
     labellings: ClassVar = 1
 
     def facts(self) -> dict[str, Any]:
-        recipe, known = getattr(self.model, "recipe_", None), self.model.names_
-        layers = recipe.layers if recipe is not None else map(str, range(len(known)))
-        return {**super().facts(), "labels": dict(zip(layers, map(list, known), strict=True))}
+        recipe = getattr(self.model, "recipe_", None)
+        layers = recipe.layers if recipe is not None else map(str, range(len(self.model.names_)))
+        labels = dict(zip(layers, map(list, self.model.names_), strict=True))
+        return {**super().facts(), "labels": labels}
 
     def evaluate(self, file: Path, n: int) -> Blocks:  # type: ignore[override]
         """Accuracy and, for chunk tags, F1 of each layer; tokens right in all layers at once."""
@@ -442,7 +460,8 @@ class GraphDescription(FieldLabeller):
 
     def tasks(self) -> list[Task]:
         """No graph fits on a line, but what was learned from them does."""
-        hint, labels = "a label; nothing: all labels", self.model.classes_
+        labels = self.model.classes_
+        hint = "a label; nothing: all labels"
         most = max(len(own.split()) for own in labels)
         return [Task("weights", hint, labels[0], self._weights, most=most, least=0)]
 

@@ -70,14 +70,18 @@ class SpaceDescription(Description):
             return [Facts(_judged(self.model, file))]
         except DataError as error:
             if hasattr(self.model, "log_likelihood"):
-                error.problem += " Vectors are judged by pairs; `mrflearn score` rates a text."
+                error.problem += (
+                    " The vectors of this language model are judged; `mrflearn score` rates a text."
+                )
             raise
 
     def _map(self, words: Sequence[str]) -> Picture:
         once = list(dict.fromkeys(words))
         vectors = self.model.vectors_[self.model.vocabulary_.encode(once)]
-        shows = "words at the two leading principal components of their vectors: words that stand "
-        caption = f"{len(once)} {shows}in similar places lie near each other."
+        caption = (
+            f"{len(once)} words at the two leading principal components of their vectors: words "
+            "that stand in similar places lie near each other."
+        )
         return Picture(partial(plots.vector_map, once, vectors), caption=caption)
 
     def _words(self, n: int) -> Blocks:
@@ -95,8 +99,9 @@ class SpaceDescription(Description):
         return [*usual[:3], next((word for word in usual if len(word) >= LETTERS), usual[2])]
 
     def _neighbours_task(self) -> Task:
-        hint, example = "one word or several", self._usual_words()[-1]
-        return Task("neighbors", hint, example, partial(self.neighbors, n=SHOWN), most=SHOWN)
+        example = self._usual_words()[-1]
+        answer = partial(self.neighbors, n=SHOWN)
+        return Task("neighbors", "one word or several", example, answer, most=SHOWN)
 
 
 class VectorDescription(SpaceDescription):
@@ -143,7 +148,8 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         """The words for the gap."""
         words = sentence.split()
         found = Table(("word", "probability"), known(self.model.fill, words, n=n), key="words")
-        new = ", ".join(own for own in words if own not in self.model.vocabulary_ and own != GAP)
+        known_words = self.model.vocabulary_
+        new = ", ".join(word for word in words if word not in known_words and word != GAP)
         note = f"not in the vocabulary, and read as {UNKNOWN}: {new}"
         return [found, Data({"sentence": sentence}), *([Note(note)] if new else [])]
 
@@ -151,9 +157,12 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         """The log-likelihood of a text, and what it is counted per."""
         method = "bound" if method is None else method
         found = self.model.log_likelihood(file, method)
-        facts: dict[str, Any] = {"per_position": Nats(found.per_position)}
-        facts |= {"meaning": MEANINGS[method], "per_word": Nats(found.per_word)}
-        facts |= {"per_sentence": Nats(found.per_sentence)}
+        facts: dict[str, Any] = {
+            "per_position": Nats(found.per_position),
+            "meaning": MEANINGS[method],
+            "per_word": Nats(found.per_word),
+            "per_sentence": Nats(found.per_sentence),
+        }
         if found.effective_chains is not None:
             facts |= {"standard_error": Nats(found.standard_error)}
             facts |= {"effective_chains": round(found.effective_chains, 1)}
@@ -258,6 +267,8 @@ def _judged(model: Any, file: Path) -> dict[str, Any]:
         return asdict(right) | shares(right, "accuracy")
     found = word_similarity(space, read_pairs(file))
     if found.pairs < 3:
-        problem = f"{found.pairs} of {found.of} pairs have both words in the vocabulary;"
-        raise DataError(f"{problem} a correlation needs three.")
+        raise DataError(
+            f"{found.pairs} of {found.of} pairs have both words in the vocabulary; a correlation "
+            "needs three."
+        )
     return asdict(found)

@@ -384,6 +384,8 @@ class CRF(ChainAnswers):
     def _train(
         self, start: LogLinearField, batch: ChainBatch, labels: Numbering, **how: Any
     ) -> Self:
+        if self.estimator != "auto":
+            self._check_algorithm(self.estimator)  # before anything is reported
         if self.trainer_cls is not None:
             raise SettingsError("trainer_cls: training is mrflearn's own. See `callbacks`.")
         if self.model_filename is not None:

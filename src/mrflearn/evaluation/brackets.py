@@ -41,8 +41,9 @@ def bracket_report(truth: Iterable[Tree], predicted: Iterable[Tree | None]) -> B
     for number, (true, guess) in enumerate(zip(truth, predicted, strict=True), start=1):
         if guess is not None and guess.words != true.words:
             raise DataError(
-                f"sentence {number}: the parse of '{' '.join(true.words[:5])} ...' has other words "
-                "than the true tree; brackets are compared over the same words only."
+                f"sentence {number}: the true tree has {len(true.words)} words and the parse "
+                f"{len(guess.words)}, or other ones ({' '.join(true.words[:5])} ...). Brackets can "
+                "be compared over the same words only; were empty elements taken out of both?"
             )
         wanted, given = brackets(true), Counter[Bracket]() if guess is None else brackets(guess)
         actual.update(label for label, *_ in wanted.elements())

@@ -81,6 +81,11 @@ def token_reliability(
     marginals: Iterable[Sequence[Mapping[str, float]]], truth: Iterable[Sequence[str]]
 ) -> Reliability:
     """The table of the most probable label of each token, given the marginals of sentences."""
-    pairs = (own for both in zip(marginals, truth, strict=True) for own in zip(*both, strict=True))
-    best = [(*max(token.items(), key=itemgetter(1)), label) for token, label in pairs]
-    return reliability([sure for _, sure, _ in best], [guess == label for guess, _, label in best])
+    sure: list[float] = []
+    right: list[bool] = []
+    for tokens, labels in zip(marginals, truth, strict=True):
+        for token, label in zip(tokens, labels, strict=True):
+            guess, probability = max(token.items(), key=itemgetter(1))
+            sure.append(probability)
+            right.append(guess == label)
+    return reliability(sure, right)

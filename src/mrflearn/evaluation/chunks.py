@@ -78,8 +78,12 @@ def paired(
     """Sentences side by side, as lists; `DataError` where their numbers or lengths differ."""
     for number, (true_tags, tags) in enumerate(zip_longest(truth, predicted), start=1):
         if true_tags is None or tags is None:
-            raise DataError("not as many predicted sentences as true ones. Are they of one file?")
+            raise DataError(
+                "there are not as many predicted sentences as true ones. Are both of the same file?"
+            )
         if len(true_tags) != len(tags):
-            sizes = f"{len(true_tags)} true tags but {len(tags)} predicted ones"
-            raise DataError(f"sentence {number} has {sizes}. Are both of the same file?")
+            raise DataError(
+                f"sentence {number} has {len(true_tags)} true tags but {len(tags)} predicted ones. "
+                "Are both of the same file?"
+            )
         yield list(true_tags), list(tags)

@@ -36,8 +36,10 @@ class LayersReport:
 def layers_report(truth: Mapping[str, Layer], predicted: Mapping[str, Layer]) -> LayersReport:
     """Accuracy of each layer, chunk scores where its labels are chunk tags, and joint accuracy."""
     if not truth or list(truth) != list(predicted):
-        true, found = (", ".join(own) or "none" for own in (truth, predicted))
-        raise DataError(f"the true layers are {true}, the predicted {found}; both need the same.")
+        raise DataError(
+            f"the true layers are {', '.join(truth) or 'none'}, the predicted ones "
+            f"{', '.join(predicted) or 'none'}; both need the same."
+        )
     reports = {name: _layer_report(truth[name], predicted[name]) for name in truth}
     layers = [chain.from_iterable(hits(truth[name], predicted[name])) for name in truth]
     right = list(map(all, zip(*layers, strict=True)))

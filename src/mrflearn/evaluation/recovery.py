@@ -47,7 +47,9 @@ def marginal_error(
     """The largest difference of two probabilities."""
     theirs, ours = [len(m) for m in published], [len(m) for m in marginals]
     if theirs != ours:
-        sizes = f"{sum(theirs)} states of {len(theirs)} variables, not {sum(ours)} of {len(ours)}"
-        raise DataError(f"the published marginals are of another network: {sizes}.")
+        raise DataError(
+            f"the published marginals are of another network: {len(theirs)} variables with "
+            f"{sum(theirs)} states, against {len(ours)} with {sum(ours)}."
+        )
     pairs = zip(marginals, published, strict=True)
     return max((float(np.abs(np.asarray(a) - b).max()) for a, b in pairs), default=0.0)

@@ -68,7 +68,7 @@ def tagging_report(
 
 def hits(truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> list[list[bool]]:
     """Which tags of each sentence are right."""
-    return [list(map(eq, *pair)) for pair in paired(truth, predicted)]
+    return [list(map(eq, true, guess)) for true, guess in paired(truth, predicted)]
 
 
 @dataclass(frozen=True, eq=False)

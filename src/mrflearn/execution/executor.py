@@ -80,9 +80,11 @@ def added_up(results: Iterable[Result]) -> Result:
     Nothing is added in place: a result may be shared with who made it.
     """
     stream = iter(results)
-    for first in stream:
-        return reduce(add, stream, first)
-    raise ExecutionError("there is nothing to add up: no items were given.")
+    try:
+        first = next(stream)
+    except StopIteration:
+        raise ExecutionError("there is nothing to add up: no items were given.") from None
+    return reduce(add, stream, first)
 
 
 AHEAD = 2  # items handed out before they are needed, for each process

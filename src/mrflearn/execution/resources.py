@@ -38,7 +38,9 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise SettingsError(f"no device is called {name!r}; try 'cpu', 'cuda', 'auto'.") from error
+        raise SettingsError(
+            f"no device is called {name!r}; try 'cpu', 'cuda' or 'auto'."
+        ) from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SettingsError("device 'cuda' was asked for, but torch finds no CUDA GPU; try 'cpu'.")
     return device

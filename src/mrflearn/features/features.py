@@ -114,8 +114,10 @@ class Items:
         with suppress(TypeError):
             tokens = None if isinstance(sequence, str | bytes | dict) else iter(sequence)
         if tokens is None:
-            problem = f"sequence {number} is {_kind(sequence)}; X is a list of lists of items"
-            raise DataError(f"{problem}. For one sequence write [sequence].")
+            raise DataError(
+                f"sequence {number} is {_kind(sequence)}: X is a list of sequences, each a list of "
+                "items. For one sequence write [sequence]."
+            )
         part = None
         if isinstance(sequence, list | tuple):
             kinds = set(map(type, sequence))
@@ -171,10 +173,13 @@ class Items:
         return len(sizes)
 
     def _add_block(self, name: str, values: np.ndarray, token: int) -> None:
-        rows, block = self.blocks.setdefault(name, []), f"dense block {name!r}"
+        block = f"dense block {name!r}"
         if values.ndim != 1 or values.dtype.kind not in "fiub":
-            kind = f"shape {values.shape} and type {values.dtype}"
-            raise DataError(f"{block} has {kind}; it must be one row of numbers for each token.")
+            raise DataError(
+                f"{block} has shape {values.shape} and type {values.dtype}; it must be one row of "
+                "numbers for each token."
+            )
+        rows = self.blocks.setdefault(name, [])
         if rows and len(rows[0][1]) != len(values):
             raise DataError(f"{block} has {len(values)} columns, {len(rows[0][1])} before.")
         if not (np.abs(values) <= LARGEST).all():
@@ -222,8 +227,10 @@ def _number(name: Any, value: Any) -> float:
             "strings, a dict, or a numpy array. Leave the attribute out where it is unknown."
         ) from None
     if not -LARGEST <= number <= LARGEST:
-        limits = f"values must be finite, and no larger than {LARGEST:.1e}"
-        raise DataError(f"attribute {name!r} has the value {number}; {limits}.")
+        raise DataError(
+            f"attribute {name!r} has the value {number}; values must be finite, and no larger "
+            f"than {LARGEST:.1e}."
+        )
     return number
 
 
@@ -373,8 +380,9 @@ def _dense(items: Items, wanted: Sequence[str] | None) -> tuple[tuple[str, ...],
     for name, size in sizes.items():
         at = [place for place, column in enumerate(columns) if column.rpartition("[")[0] == name]
         if at and len(at) != size:
-            known = f"in training it had {len(at)}"
-            raise DataError(f"dense block {name!r} has {size} columns; {known}.")
+            raise DataError(
+                f"dense block {name!r} has {size} columns; in training it had {len(at)}."
+            )
         tokens, values = zip(*items.blocks[name], strict=True)
         table[np.ix_(tokens, at)] = np.stack(values)[:, : len(at)]
     return columns, torch.from_numpy(table)
@@ -419,23 +427,29 @@ class CompiledLabels:
 def warn_of_single_label(names: Collection[str]) -> None:
     """Warns where there is nothing to choose from: every answer will be the one label."""
     if len(names) == 1:
-        found = f"y has one label only, {next(iter(names))!r}: every prediction will be this one"
-        warnings.warn(f"{found}. Is this y the one that was meant?", DataWarning, stacklevel=3)
+        warnings.warn(
+            f"y has one label only, {next(iter(names))!r}: every prediction will be this one. "
+            "Are they the labels that were meant?",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def compile_labels(
     sequences: Iterable[Iterable[Label]], lengths: Int64[Tensor, " b"], names: Numbering
 ) -> CompiledLabels:
     """The labels of sequences of these lengths; a closed numbering refuses new names."""
-    states, given = array("q"), list(sequences)
+    given = list(sequences)
+    states = array("q")
     sets: dict[int, list[int] | slice] = {}
     if len(given) != len(lengths):
         raise DataError(f"X has {len(lengths)} sequences and y has {len(given)}.")
     for number, (labels, length) in enumerate(zip(given, lengths.tolist(), strict=True)):
         first = len(states)
         if isinstance(labels, str) or not isinstance(labels, Iterable):
-            problem = f"the labels of sequence {number} are {labels!r}"
-            raise DataError(f"{problem}: y is a list of lists of labels.")
+            raise DataError(
+                f"the labels of sequence {number} are {labels!r}: y is a list of lists of labels."
+            )
         for token, label in enumerate(labels):
             if type(label) is str and label in names:
                 states.append(names[label])
@@ -468,8 +482,10 @@ def _members(label: Any, names: Numbering) -> list[int] | None:
         raise DataError("an empty set of labels; None means unknown.")
     for name in members:
         if not isinstance(name, str):
-            kinds = "labels are strings, None (unknown) or sets of strings"
-            raise DataError(f"label {name!r} is {_kind(name)}; {kinds}. Try str(...) around it.")
+            raise DataError(
+                f"label {name!r} is {_kind(name)}; labels are strings, None (unknown) or sets of "
+                "strings. Try str(...) around it."
+            )
         if names[str(name)] == UNKNOWN:
             known = ", ".join(sorted(names)[:12])
             raise DataError(f"label '{name}' was not seen in training ({known}).")
@@ -492,8 +508,10 @@ def sequence_weights(
     """
     own = None if sample_weight is None else torch.tensor(np.asarray(sample_weight, np.float64))
     if own is not None and (own.shape != lengths.shape or not bool((own >= 0).all())):
-        each = f"one number of at least 0 for each of the {len(lengths)} sequences"
-        raise DataError(f"sample_weight must hold {each}; it has shape {tuple(own.shape)}.")
+        raise DataError(
+            f"sample_weight must hold one number of at least 0 for each of the {len(lengths)} "
+            f"sequences; it has shape {tuple(own.shape)}."
+        )
     if class_weight is None:
         return own
     by_token = _label_weights(labels, class_weight)[labels.states]

@@ -235,8 +235,10 @@ def edge_names(names: Collection[str]) -> Bool[Tensor, " n"]:
         return torch.zeros(len(names), dtype=torch.bool)
     wrong = [name.replace(MARK, "") for name in names if name.rfind(MARK) > 0]
     if wrong:
-        problem = f"'{wrong[0]}' is marked by `edge` inside a nested dict, or twice"
-        raise DataError(f"{problem}: mark the outermost key, once.")
+        raise DataError(
+            f"'{wrong[0]}' is marked by `edge` inside a nested dict, or twice: mark the outermost "
+            "key, once."
+        )
     return torch.tensor([name.startswith(MARK) for name in names])
 
 

@@ -67,8 +67,10 @@ def positive_log_ratios(frequencies: csr_array) -> csr_array:
 def spectral_vectors(scores: csr_array, dims: int, seed: int) -> NDArray[np.float32]:
     """U S^(1/2) of the leading singular vectors: one row a word, zeros beyond the rank."""
     if not scores.nnz:
-        chance = "no two words occur near each other more often than by chance (PMI > 0)"
-        raise DataError(f"{chance}: there are no vectors. Is this a text, one sentence a line?")
+        raise DataError(
+            "no two words occur near each other more often than by chance (PMI > 0), so they have "
+            "no vectors. Is this a text of more than a few words, one sentence a line?"
+        )
     rank = min(dims, *scores.shape)
     # Sparse products take most of the time, in one thread; on a busy machine the threads of the
     # many small dense steps between them would wait for each other five times as long.

@@ -92,23 +92,30 @@ class Moments:
     def __post_init__(self) -> None:
         last, positions = self.states - 1, self.positions
         if len(set(map(len, self.offsets))) != 1 or len(self.pairs) != len(self.offsets):
-            found = f"{len(self.pairs)} for {self.offsets}"
-            raise DataError(f"moments need one list of pairs for each offset; got {found}.")
+            raise DataError(
+                f"moments need one list of pairs for each offset; got {len(self.pairs)} for "
+                f"{self.offsets}."
+            )
         if self.vocabulary is not None and len(self.vocabulary) != self.states:
-            words = f"a vocabulary of {len(self.vocabulary)} words"
-            raise DataError(f"there are {self.states} counts for {words}.")
+            raise DataError(
+                f"{self.states} counts for a vocabulary of {len(self.vocabulary)} words."
+            )
         if self.separator is not None and not 0 <= self.separator <= last:
             raise DataError(f"the separator {self.separator} is outside 0..{last}.")
         counts = {} if self.triples is None else {"triples": self.triples.count}
         for offset, pair in zip(self.offsets, self.pairs, strict=True):
-            ends, name = np.stack([pair.left, pair.right]), f"pairs at offset {offset}"
-            counts[name] = pair.count
+            ends = np.stack([pair.left, pair.right])
             if (ends < 0).any() or (ends > last).any() or (pair.count < 0).any():
-                raise DataError(f"{name} have a state outside 0..{last}, or a negative count.")
+                raise DataError(
+                    f"a pair at offset {offset} has a state outside 0..{last} or a negative count."
+                )
+            counts[f"pairs at offset {offset}"] = pair.count
         for name, count in counts.items():
             if count.sum() != positions:
-                problem = f"{count.sum()} {name}, but {positions} positions"
-                raise DataError(f"{problem}; on a ring every position begins one.")
+                raise DataError(
+                    f"{count.sum()} {name}, but {positions} positions; on a ring every position "
+                    "begins one."
+                )
 
     @property
     def states(self) -> int:
@@ -145,11 +152,15 @@ class Moments:
         Filler is left out; `rounded_up` puts it back.  Triples stay if both have them.
         """
         if self.offsets != other.offsets:
-            both = f"moments at offsets {self.offsets} and at {other.offsets}"
-            raise DataError(f"{both} do not add up; count both corpora with the same context.")
+            raise DataError(
+                f"moments at offsets {self.offsets} and at {other.offsets} do not add up; "
+                "count both corpora with the same context."
+            )
         mine, theirs = ((own.vocabulary, own.states, own.separator) for own in (self, other))
         if mine != theirs:
-            raise DataError("moments over different vocabularies do not add up; count with one.")
+            raise DataError(
+                "moments over different vocabularies do not add up; count both corpora with one."
+            )
         one, two = self._with_filler(0), other._with_filler(0)
         lengths, counts = _sum([(own.lengths, own.length_counts) for own in (one, two)])
         pairs = [(pair.codes(two.states), pair.count) for pair in two.pairs]
@@ -165,7 +176,8 @@ class Moments:
 
     def _with_filler(self, filler: int) -> Moments:
         """The same ring with so many separators that only round it up."""
-        more, states, place = filler - self.filler, self.states, self.separator
+        states, place = self.states, self.separator
+        more = filler - self.filler
         if more == 0:
             return self
         if place is None:
@@ -178,13 +190,16 @@ class Moments:
         self, unary: Counts, pairs: Sequence[Part], triples: Part | None, **changed: Any
     ) -> Moments:
         """The sum with more counts of words and of coded pairs and triples."""
-        own = [(pair.codes(self.states), pair.count) for pair in self.pairs]
-        both = zip(own, pairs, strict=True)
-        sums = tuple(PairCounts.from_codes(*_sum(two), self.states) for two in both)
-        held, joined = self.triples, None
-        if held is not None and triples is not None:
-            joined = TripleCounts(*_sum([(held.codes, held.count), triples]))
-        return replace(self, unary=self.unary + unary, pairs=sums, triples=joined, **changed)
+        pair_sums = tuple(
+            PairCounts.from_codes(*_sum([(own.codes(self.states), own.count), more]), self.states)
+            for own, more in zip(self.pairs, pairs, strict=True)
+        )
+        triple_sums = None
+        if self.triples is not None and triples is not None:
+            own_triples = self.triples.codes, self.triples.count
+            triple_sums = TripleCounts(*_sum([own_triples, triples]))
+        unary = self.unary + unary
+        return replace(self, unary=unary, pairs=pair_sums, triples=triple_sums, **changed)
 
 
 def sum_by_key(keys: Counts, values: Counts) -> tuple[Counts, Counts]:
@@ -199,8 +214,9 @@ def sum_by_key(keys: Counts, values: Counts) -> tuple[Counts, Counts]:
 
 def _sum(parts: Sequence[Part]) -> tuple[Counts, Counts]:
     """The distinct keys of all parts (keys, values), rising, each with the sum of its values."""
-    none = np.zeros(0, np.int64)
-    keys, values = (np.concatenate([none, *(np.atleast_1d(p[k]) for p in parts)]) for k in (0, 1))
+    none = np.zeros(0, np.int64)  # there may be no parts
+    keys = np.concatenate([none, *(np.atleast_1d(keys) for keys, _ in parts)])
+    values = np.concatenate([none, *(np.atleast_1d(values) for _, values in parts)])
     return sum_by_key(keys, values)
 
 
@@ -224,7 +240,9 @@ class MomentsCounter:
 
     def __init__(self, vocabulary: Vocabulary, context: int) -> None:
         if context < 1:
-            raise DataError(f"a context of {context} words has no pairs; ask for 1 or more.")
+            raise DataError(
+                f"a context of {context} words has no pairs to count; ask for 1 or more."
+            )
         self.vocabulary = vocabulary
         self.context = context
         self._tail = np.full(context, vocabulary.separator, np.int32)
@@ -340,10 +358,15 @@ def _check_usable(moments: Moments, context: int, vocabulary: Vocabulary | None)
     if moments.vocabulary is None:
         raise DataError("these moments have no vocabulary; a language model needs its words.")
     if moments.context != context:
-        counted = f"the moments were counted with a context of {moments.context}"
-        raise DataError(f"{counted}, not {context}; try context={moments.context}.")
+        raise DataError(
+            f"the moments were counted with a context of {moments.context}, this model has "
+            f"{context}; try context={moments.context}."
+        )
     if vocabulary is not None and moments.vocabulary != vocabulary:
-        raise DataError("these moments have another vocabulary than the model; count with its own.")
+        raise DataError(
+            "these moments have another vocabulary than the model; count the text with the "
+            "model's own."
+        )
 
 
 # Moments of a text that lies in many files, counted wherever an executor runs.
@@ -401,8 +424,10 @@ def lattice_moments(
     pairs = []
     for offset in offsets:
         if len(offset) != grid.ndim:
-            dims = f"{len(offset)} numbers, but the image has {grid.ndim} dimensions"
-            raise DataError(f"offset {offset} has {dims}.")
+            raise DataError(
+                f"offset {offset} has {len(offset)} numbers, but the image has {grid.ndim} "
+                "dimensions."
+            )
         right = np.roll(grid, [-step for step in offset], axis=tuple(range(grid.ndim)))
         codes, count = np.unique(grid * states + right, return_counts=True)
         pairs.append(PairCounts.from_codes(codes, count.astype(np.int64), states))

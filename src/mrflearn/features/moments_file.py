@@ -61,8 +61,9 @@ def load_moments(path: PathLike) -> Moments:
     try:
         return _moments(header, safetensors.numpy.load(content))
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
-        problem = f"{path}: its numbers are not those of moments ({error}). Is it complete?"
-        raise StorageError(problem) from error
+        raise StorageError(
+            f"{path}: its numbers are not those of moments ({error}). Is the file complete?"
+        ) from error
 
 
 def _header(content: bytes, path: PathLike) -> dict[str, Any]:
@@ -72,11 +73,15 @@ def _header(content: bytes, path: PathLike) -> dict[str, Any]:
         header = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["mrflearn"])
         kind, version = header["format"], header["version"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        problem = f"{path}: not a file of moments. `mrflearn count` makes one of text"
-        raise StorageError(f"{problem}, `mrflearn convert` of MRF-LM's counts.") from error
+        raise StorageError(
+            f"{path}: not a file of moments. `mrflearn count` makes one of text, `mrflearn "
+            "convert` of counts in the layout of MRF-LM."
+        ) from error
     if (kind, version) != (FORMAT, FORMAT_VERSION):
-        known = f"this release reads {FORMAT!r}, version {FORMAT_VERSION}"
-        raise StorageError(f"{path}: holds {kind!r}, version {version!r}; {known}.")
+        raise StorageError(
+            f"{path}: holds {kind!r}, version {version!r}; this release reads {FORMAT!r}, "
+            f"version {FORMAT_VERSION}."
+        )
     return dict(header)
 
 
@@ -141,11 +146,14 @@ def read_mrflm(path: PathLike, vocabulary: Vocabulary | None = None) -> Moments:
         sizes = numbers.take(variables)
         states = int(sizes[0])
         if (sizes != states).any() or (vocabulary is not None and len(vocabulary) != states):
-            given = "" if vocabulary is None else f"; the one given has {len(vocabulary)} words"
-            raise DataError(f"states {sizes.tolist()}; a model has one vocabulary{given}.")
+            given = "" if vocabulary is None else f", and the one given has {len(vocabulary)} words"
+            raise DataError(
+                f"states {sizes.tolist()} for the variables; a language model has one "
+                f"vocabulary{given}."
+            )
         pairs = tuple(_read_pairs(numbers, states) for _ in range(variables - 1))
         if left := len(numbers.values) - numbers.position:
-            raise DataError(f"{left} numbers too many at the end.")
+            raise DataError(f"there are {left} numbers too many at the end.")
         unary = np.bincount(pairs[0].left, pairs[0].count, minlength=states).astype(np.int64)
         if unary.sum() != positions:
             raise DataError(f"N is {positions}, but there are {unary.sum()} pairs.")
@@ -196,10 +204,13 @@ class _Numbers:
             raise DataError(problem) from error
 
     def take(self, count: int) -> Counts:
-        start, self.position = self.position, self.position + count
+        start = self.position
+        self.position += count
         if count < 0 or self.position > len(self.values):
-            announced = f"{self.position} numbers are announced"
-            raise DataError(f"{announced}, but there are {len(self.values)}. Is it complete?")
+            raise DataError(
+                f"the file ends after {len(self.values)} numbers, but {self.position} are "
+                "announced. Is it complete?"
+            )
         return self.values[start : self.position]
 
 

@@ -178,7 +178,8 @@ class NgramIndex:
             return find_codes(self.codes[n - 2], codes)
 
         for step in walk_orders(stream, self.order, self.states, self.separator, find):
-            unseen, row = self.size(step.order), result[step.order - 1]
+            row = result[step.order - 1]
+            unseen = self.size(step.order)
             context, contexts = self.contexts(step.order)
             strange = np.bincount(context, minlength=contexts)[step.context] == 0
             row[:] = unseen + 1  # a strange context, unless the line below knows

@@ -174,26 +174,32 @@ def check_states(
 ) -> None:
     """Raises `DataError` naming row and column of the first entry that is no state."""
     if states.ndim != 2 or states.shape[1] != len(sizes):
-        seen = f"samples have the shape {tuple(states.shape)}"
-        columns = f"this field has {len(sizes)} variables, one per column"
-        raise DataError(f"{seen}; {columns}. Is the table transposed?")
+        raise DataError(
+            f"samples have the shape {tuple(states.shape)}; this field has {len(sizes)} variables, "
+            "one per column. Is the table transposed, or the graph of another size?"
+        )
     if not len(states):
         raise DataError("there are no samples; at least one row is needed.")
     lowest = -1 if missing_allowed else 0
     if int(states.min()) >= lowest and bool((states.amax(dim=0) < sizes).all()):
         return  # the usual case, found without a table of the size of the samples
     row, column = ((states < lowest) | (states >= sizes)).nonzero()[0].tolist()
-    value, place = int(states[row, column]), f"sample row {row}, column {column}"
+    value = int(states[row, column])
+    place = f"sample row {row}, column {column}"
     if value == -1:
         raise DataError(
-            f"{place}: a value is missing (NaN, NA or -1). Missing values are for training by the "
-            "estimators 'lap' and 'pl' alone; leave such rows out here."
+            f"{place}: a value is missing (NaN, NA or -1). Missing values are only for training, "
+            "by the estimators 'lap' and 'pl'; leave such rows out here."
         )
-    hint = "Give more `states`; or, where the table counts from 1, none, to take its own codes."
-    if value < 0:
-        hint = "Are these spins of -1 and +1? Write them as 0 and 1."
-    states_are = f"is not a state; they run from 0 to {int(sizes[column]) - 1}"
-    raise DataError(f"{place}: {value} {states_are}. {hint}")
+    hint = "Are these spins of -1 and +1? Write them as 0 and 1."
+    if value >= 0:
+        hint = (
+            "Give more `states`; or, where the table counts from 1, none: then each column's own "
+            "codes are its states."
+        )
+    raise DataError(
+        f"{place}: {value} is not a state; they run from 0 to {int(sizes[column]) - 1}. {hint}"
+    )
 
 
 # Samples that lie in many files, counted wherever an executor runs: histograms add up.

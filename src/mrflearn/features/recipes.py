@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -25,7 +25,17 @@ from mrflearn.io.files import Lines, PathLike
 from mrflearn.io.formats import ColumnSentence, as_columns, first_columns, sentence_format
 from mrflearn.io.grmm import read_grmm
 
-FOREIGN = "matplotlib networkx numba numpy pyarrow pyspark scipy sklearn torch"  # makes no features
+FOREIGN = (
+    "matplotlib",
+    "networkx",
+    "numba",
+    "numpy",
+    "pyarrow",
+    "pyspark",
+    "scipy",
+    "sklearn",
+    "torch",
+)
 MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
 
 
@@ -123,8 +133,11 @@ class Recipe:
             # Its other tags were given by the same hand, and plain text has none.
             names = tuple(name for name in names if name in (names[0], *layers))
         recipe = cls(kind, names, layers[0], made.template, layers[1:], made.function)
-        if recipe.template is not None:
-            recipe._templates.check(recipe.seen)
+        if recipe.template is not None and recipe._templates.columns > len(recipe.seen):
+            raise DataError(
+                f"the template reads column {recipe._templates.columns - 1} (counted from 0), but "
+                f"without the labels there are {len(recipe.seen)}: {', '.join(recipe.seen)}."
+            )
         return recipe
 
     def for_files(self, sentence: Any, layers: int = 1) -> Recipe:
@@ -152,8 +165,9 @@ class Recipe:
             return []
         columns = _columns(sentence)
         if self.columns and len(columns) != len(self.seen):
-            seen = ", ".join(self.seen)
-            raise DataError(f"a token has {len(columns)} cells; the model looks at {seen}.")
+            raise DataError(
+                f"a token has {len(columns)} cells; the model looks at {', '.join(self.seen)}."
+            )
         return _word_features(columns) if self.template is None else self._templates(columns)
 
     @cached_property
@@ -207,8 +221,11 @@ class Recipe:
         example = None
         for example in self.read(path):
             if example.layers is None:
-                names = ", ".join(self.layers)
-                raise DataError(f"there is no column with the labels '{names}'.", path=path)
+                raise DataError(
+                    "labels are missing: there should be a column for each of "
+                    f"{', '.join(self.layers)}.",
+                    path=path,
+                )
             yield example
         if example is None:
             raise DataError("there are no sentences in it.", path=path)
@@ -216,7 +233,10 @@ class Recipe:
     def words(self, sentence: Sequence[Any]) -> list[str]:
         """The words of a sentence, which a rule for skip edges reads."""
         if self.format in MADE:
-            raise DataError("its features are made; a skip chain needs the words of the tokens.")
+            raise DataError(
+                "its features are made and its words are gone; a skip chain needs the words, as "
+                "files of columns have them."
+            )
         return [token if isinstance(token, str) else token[0] for token in sentence]
 
     def _made(self, path: PathLike, kind: str) -> Iterator[LabelledSequence]:
@@ -227,9 +247,12 @@ class Recipe:
             return
         for tokens in read_grmm(path):
             if tokens.layers and len(tokens.layers) != len(self.layers):
-                wanted = f"the model has the layers {', '.join(self.layers)}."
-                raise DataError(f"{len(tokens.layers)} labels a token where {wanted}", path=path)
-            items = list(map(list, tokens.features))
+                raise DataError(
+                    f"{len(tokens.layers)} labels a token where the model has the layers "
+                    f"{', '.join(self.layers)}.",
+                    path=path,
+                )
+            items = [list(own) for own in tokens.features]
             yield LabelledSequence(items, tokens.layers or None, ((),) * len(tokens))
 
     def _sentences(self, path: PathLike, kind: str) -> Iterator[ColumnSentence]:
@@ -254,7 +277,7 @@ def find_function(name: str) -> Function:
     this one builds on is imported for it, and only a function that its module defines is taken.
     """
     module, _, path = name.partition(":")
-    if module.partition(".")[0] in {*sys.stdlib_module_names, *FOREIGN.split()}:
+    if module.partition(".")[0] in {*sys.stdlib_module_names, *FOREIGN}:
         raise SettingsError(f"the features '{name}' are not taken: {module} makes no features.")
     try:
         found: Any = import_module(module)
@@ -266,8 +289,9 @@ def find_function(name: str) -> Function:
             "folder on the path, as in `PYTHONPATH=. mrflearn ...`, or install its package."
         ) from error
     if not isinstance(found, FunctionType) or found.__module__ != module:
-        problem = f"the features '{name}' are not taken"
-        raise SettingsError(f"{problem}: name a function, by the module that defines it.")
+        raise SettingsError(
+            f"the features '{name}' are not taken: name a function, by the module that defines it."
+        )
     return found
 
 
@@ -289,8 +313,10 @@ def _check_layers(layers: tuple[str, ...], names: tuple[str, ...]) -> None:
         if name not in names:
             raise DataError(f"there is no column '{name}'; there are {', '.join(names)}.")
     if len(set(layers)) < len(layers) or len(layers) == len(names):
-        problem = f"the labels {', '.join(layers)} of the columns {', '.join(names)}"
-        raise DataError(f"{problem}: each is learned once, and a column must be left to look at.")
+        raise DataError(
+            f"the labels {', '.join(layers)} of the columns {', '.join(names)}: each can be "
+            "learned once, and a column must be left to look at."
+        )
 
 
 def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -302,8 +328,11 @@ def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
     if not found:
         raise DataError("there is no token to learn from.", path=path)
     if wanted and len(wanted) != found:
-        problem = f"there are {found} labels a token, and {len(wanted)} names for them"
-        raise DataError(f"{problem}: name them all, or none.", path=path)
+        raise DataError(
+            f"there are {found} labels a token, and {len(wanted)} names for them: name them all, "
+            "or none.",
+            path=path,
+        )
     return wanted or tuple(f"layer{number}" for number in range(1, found + 1))
 
 
@@ -417,15 +446,13 @@ class Templates:
         """How many columns the templates need."""
         return 1 + max((column for _, cells in self.templates for _, column in cells), default=-1)
 
-    def check(self, names: Collection[str]) -> None:
-        """Raises `DataError` where the columns of these names are too few."""
-        if len(names) < self.columns or not names:
-            read = f"the templates read column {self.columns - 1} (counted from 0)"
-            raise DataError(f"{read}, but there are {len(names)}: {', '.join(names)}.")
-
     def __call__(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
         """The attributes of each token of a sentence that is given by columns."""
-        self.check([own[0] for own in columns])
+        if len(columns) < self.columns or not columns:
+            raise DataError(
+                f"the templates read column {self.columns - 1} (counted from 0), but there are "
+                f"{len(columns)} columns."
+            )
         result: list[list[str]] = [[] for _ in columns[0]]
         for text, cells in self.templates:
             parts = [_shifted(columns[column], row) for row, column in cells]
@@ -451,8 +478,10 @@ def parse_template(line: str) -> list[FeatureTemplate]:
     if kind not in "UuBb*":
         raise DataError(f"'{text}' is no template: it should begin with U, u, B, b or *.")
     if other := _OTHER.search(_CELL.sub("", text)):
-        only = "only %x[row,column], of three digits at most, is understood"
-        raise DataError(f"'{other.group()}' in '{text}': {only}.")
+        raise DataError(
+            f"'{other.group()}' in '{text}': only %x[row,column] is understood, with at most three "
+            "digits in each number."
+        )
     form = "%s".join(piece.replace("%", "%%") for piece in _CELL.split(text)[::3])
     made = []
     if kind in "Uu*":

@@ -70,11 +70,15 @@ def check_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> None
         raise DataError(f"there are {len(sentences)} sentences and tags for {len(tags)}.")
     for index, (sentence, some) in enumerate(zip(sentences, tags, strict=True)):
         if isinstance(sentence, str):
-            problem = f"sentence {index} is one string, {sentence[:40]!r}"
-            raise DataError(f"{problem}; give a list of words, such as sentence.split().")
+            raise DataError(
+                f"sentence {index} is one string, {sentence[:40]!r}; give a list of words, "
+                "such as sentence.split()."
+            )
         if some is not None and len(some) != len(sentence):
-            problem = f"sentence {index} has {len(sentence)} words and {len(some)} tags"
-            raise DataError(f"{problem}; a word without a tag has the tag None.")
+            raise DataError(
+                f"sentence {index} has {len(sentence)} words and {len(some)} tags; a word without "
+                "a tag has the tag None."
+            )
 
 
 # All that the joint tagger reads of a tagged text: how often tags meet tags and words.
@@ -133,9 +137,11 @@ def count_joint(
     tags = shape[1]
     word = with_separators(sentences.words, sentences.lengths, distances)
     tag = with_separators(sentences.tags, sentences.lengths, distances)
-    near = (_pairs(tag, np.roll(tag, -k), (tags, tags)) for k in range(1, distances + 1))
+    transitions = [
+        _pairs(tag, np.roll(tag, -step), (tags, tags)).toarray() for step in range(1, distances + 1)
+    ]
     words = {place: _pairs(np.roll(word, -place), tag, shape) for place in places}
-    return JointMoments(np.stack([pairs.toarray() for pairs in near]), words)
+    return JointMoments(np.stack(transitions), words)
 
 
 def _pairs(
@@ -174,7 +180,9 @@ class TagCounts:
         edge = self.edge + 1
         sound = _within(self.emission, (edge, self.edge, len(self.words)))
         if not (len(self.emission) and sound and _within(self.trigram, (edge, edge, edge))):
-            raise DataError("counts name a word or a tag that is not there, or are not above 0.")
+            raise DataError(
+                "counts of tags name a word or a tag that is not there, or are not above 0."
+            )
 
     @property
     def edge(self) -> int:
@@ -225,11 +233,15 @@ def _known(tags: Any, number: int) -> tuple[str, ...]:
     """The tags of a sentence, each of which must be there."""
     for tag in (None,) if tags is None else tags:
         if tag is None or isinstance(tag, set):
-            advice = "A hidden Markov model counts known tags; a joint tagger learns from gaps too"
-            raise DataError(f"sentence {number} has words without a tag. {advice}.")
+            raise DataError(
+                f"sentence {number} has words without a tag. A hidden Markov model counts tags, so "
+                "that all must be known; a joint tagger learns from gaps too."
+            )
         if not isinstance(tag, str):
-            kind = f"the tag {tag!r} is a {type(tag).__name__}"
-            raise DataError(f"sentence {number}: {kind}; tags are strings. Try str(...) around it.")
+            raise DataError(
+                f"sentence {number}: the tag {tag!r} is a {type(tag).__name__}; tags are strings. "
+                "Try str(...) around it."
+            )
     return tuple(tags)
 
 

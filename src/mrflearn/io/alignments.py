@@ -88,9 +88,12 @@ def read_alignment(
         for number, name, letters in _records(lines):
             sequence = letters.translate(INSERTS) if drop_inserts else letters
             if sequences and len(sequence) != len(sequences[0]):
-                seen = f"{len(sequence)} columns, but the first sequence has {len(sequences[0])}"
-                hint = "" if drop_inserts else " If lower case marks insertions: drop_inserts=True."
-                raise DataError(f"{seen}: they are not aligned.{hint}", line=number)
+                hint = "If lower case marks insertions, try drop_inserts=True."
+                raise DataError(
+                    f"this sequence has {len(sequence)} columns, but the first has "
+                    f"{len(sequences[0])}: they are not aligned. {'' if drop_inserts else hint}",
+                    line=number,
+                )
             names += [] if name is None else [name]
             sequences.append(sequence)
     with located(path):
@@ -194,8 +197,8 @@ def _letters(line: str) -> str:
 def _states(molecule: Molecule) -> NDArray[np.uint8]:
     """The state of every byte that may stand in a sequence."""
     states = np.full(256, UNKNOWN, dtype=np.uint8)
-    letters = np.frombuffer(ALPHABETS[molecule].encode(), dtype=np.uint8)
-    states[letters] = states[letters | 0x20] = np.arange(len(letters))  # upper and lower case
+    for state, letter in enumerate(ALPHABETS[molecule]):
+        states[[ord(letter), ord(letter.lower())]] = state
     states[ord(".")] = 0
     if molecule != "protein":  # the same base, written for the other acid
         base = ALPHABETS[molecule].index("U" if molecule == "rna" else "T")

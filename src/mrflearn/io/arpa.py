@@ -49,7 +49,9 @@ def read_arpa(path: PathLike) -> Arpa:
         lines = _Lines(stream)
         counts = _read_counts(lines)
         words: dict[bytes, int] = {}
-        sections = [_read_section(lines, n, m, words) for n, m in enumerate(counts, start=1)]
+        sections = [
+            _read_section(lines, order, count, words) for order, count in enumerate(counts, start=1)
+        ]
         lines.expect(rb"\end" + b"\\")
     return Arpa(tuple(word.decode() for word in words), tuple(sections))
 
@@ -86,7 +88,8 @@ class _Lines:
         self.number = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        for self.number, line in self._lines:  # noqa: B020
+        for number, line in self._lines:
+            self.number = number
             yield line.strip()
 
     def take(self, count: int) -> list[bytes]:
@@ -100,8 +103,11 @@ class _Lines:
         line = next(filter(None, self), None)
         if line != wanted:
             seen = "the file ends" if line is None else f"stands {line[:40]!r}"
-            problem = f"{wanted.decode()} should come here, but {seen}. Is a count wrong?"
-            raise DataError(problem, line=self.number)
+            raise DataError(
+                f"{wanted.decode()} should come here, but {seen}. Is the file cut short, or a "
+                "count after \\data\\ wrong?",
+                line=self.number,
+            )
 
 
 def _read_counts(lines: _Lines) -> list[int]:
@@ -111,9 +117,11 @@ def _read_counts(lines: _Lines) -> list[int]:
     for line in takewhile(bool, lines):
         found = COUNT.fullmatch(line)
         if found is None or int(found[1]) != len(counts) + 1 or len(counts) == MOST_ORDERS:
-            wanted = f"'ngram {len(counts) + 1}=COUNT' or a blank line"
-            problem = f"{wanted} should come here, not {line[:40]!r}."
-            raise DataError(problem, line=lines.number)
+            raise DataError(
+                f"'ngram {len(counts) + 1}=COUNT' or a blank line should come here, not "
+                f"{line[:40]!r}.",
+                line=lines.number,
+            )
         counts.append(int(found[2]))
     if not counts:
         raise DataError("no order is announced after \\data\\.", line=lines.number)
@@ -121,13 +129,16 @@ def _read_counts(lines: _Lines) -> list[int]:
 
 
 def _read_section(lines: _Lines, order: int, count: int, known: dict[bytes, int]) -> ArpaSection:
-    """The section of an order; that of the first numbers the words, `known` after it."""
+    """The n-grams of an order.  Those of order 1 are added to `known`, the words' numbers."""
     lines.expect(f"\\{order}-grams:".encode())
     start = lines.number + 1
     raw = lines.take(count)
     if len(raw) < count:
-        problem = f"{count} {order}-grams are announced, but {len(raw)} lines follow"
-        raise DataError(f"{problem}. Is the file cut short?", line=lines.number)
+        raise DataError(
+            f"{count} {order}-grams are announced, but only {len(raw)} lines follow. Is the file "
+            "cut short?",
+            line=lines.number,
+        )
     table = _columns(raw, order, start)
     if order == 1:
         known.update(_number_words(table[1], start))
@@ -152,9 +163,11 @@ def _columns(raw: list[bytes], order: int, start: int) -> list[list[bytes]]:
     wrong = np.flatnonzero((cells != order + 1) & (cells != order + 2))
     if len(wrong):
         at = int(wrong[0])
-        wanted = f"a logarithm, {order} words and perhaps a back-off, not {cells[at]} fields"
-        problem = f"{len(raw)} {order}-grams are announced, each of {wanted}. Is it cut short?"
-        raise DataError(problem, line=start + at)
+        raise DataError(
+            f"a logarithm, {order} words and perhaps a back-off should stand here, not "
+            f"{cells[at]} fields: {len(raw)} {order}-grams are announced. Is the file cut short?",
+            line=start + at,
+        )
     for at in np.flatnonzero(cells == order + 1).tolist():
         raw[at] += b" 0"
     # One long list rather than one a line: millions of small lists would keep the garbage
@@ -186,5 +199,5 @@ def _figures(cells: Sequence[bytes], start: int) -> Figures:
         figures = values.astype(np.float32)
     if not np.isfinite(figures).all():
         at = int((~np.isfinite(figures)).argmax())
-        raise DataError(f"{cells[at][:40]!r} is not a number, or not finite.", line=start + at)
+        raise DataError(f"{cells[at][:40]!r} is not a finite number.", line=start + at)
     return figures

@@ -87,8 +87,10 @@ def write_conllu(path: PathLike, sentences: Iterable[ConlluSentence]) -> None:
             comments, rows = tuple(sentence.comments), tuple(sentence.rows)
             text = "\n".join([*comments, *map("\t".join, rows)]) + "\n\n"
             if "\r" in text or [*_sentences(text.split("\n"))] != [ConlluSentence(comments, rows)]:
-                wrong = "a comment that does not begin with #, or tabs or line ends in cells"
-                raise DataError(f"{text[:80]!r} has {wrong}.")
+                raise DataError(
+                    f"{text[:80]!r} has a comment that does not begin with #, or tabs or line ends "
+                    "inside cells."
+                )
             stream.write(text)
 
 
@@ -115,14 +117,15 @@ _NUMBER = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?", re.ASCII).fullmatch
 def _check_row(cells: Sequence[str], previous: str) -> None:
     """Whether a row is complete and may come after the row number `previous`."""
     if len(cells) != len(FIELDS) or "" in cells:
+        filled = sum(1 for cell in cells if cell)
         raise DataError(
-            f"{sum(map(bool, cells))} filled columns, set apart by tabs, where CoNLL-U has "
-            f"{len(FIELDS)} (`_` is empty; comments may only stand above a sentence)."
+            f"{filled} filled columns, separated by tabs, where CoNLL-U has {len(FIELDS)} (an "
+            "empty one is written `_`; comments may only stand above a sentence's first row)."
         )
     if not _follows(cells[0], previous):
         raise DataError(
-            f"row number '{cells[0]}' cannot come after '{previous}' (words count from 1; 7-8 is "
-            "before 7, 7.1 after it). Is a blank line missing between two sentences?"
+            f"row number '{cells[0]}' cannot come after '{previous}': words count from 1, 7-8 "
+            "stands before word 7, 7.1 after it. Is a blank line missing between two sentences?"
         )
 
 
@@ -151,6 +154,8 @@ def _check_sentence(rows: Sequence[ConlluRow]) -> None:
         first, dash, end = row.id.partition("-")
         if dash:
             if int(first) <= covered or "-" in last or int(end) > int(last):
-                problem = f"multiword token {row.id} overlaps another, or ends after the last word"
-                raise DataError(f"{problem}, {last}.")
+                raise DataError(
+                    f"multiword token {row.id} overlaps another or reaches beyond the sentence, "
+                    f"whose last word is {last}."
+                )
             covered = int(end)

@@ -35,7 +35,7 @@ def read_contacts(path: PathLike) -> Matrix:
 
 def _checked(scores: Matrix) -> Matrix:
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1] or not len(scores):
-        raise DataError(f"contact scores are a square matrix, not one of shape {scores.shape}.")
+        raise DataError(f"contact scores must be a square matrix, not of shape {scores.shape}.")
     if not np.isfinite(scores).all():
         raise DataError("a contact score is not a finite number.")
     return scores

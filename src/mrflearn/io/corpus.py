@@ -104,8 +104,10 @@ def _cut_between_words(stream: BinaryIO, size: int) -> Iterator[bytes]:
             yield block[:cut]
             rest = block[cut:]
         elif len(block) >= 2 * size:
-            problem = f"{len(block):,} bytes without a space or a newline. Is this a text file?"
-            raise DataError(problem)
+            raise DataError(
+                f"{len(block):,} bytes without a space or a newline. Is this a text file, with its "
+                "words separated by white space?"
+            )
         else:
             rest = block
     yield rest + b"\n"
@@ -145,7 +147,8 @@ def hold_documents(documents: Documents) -> list[Document]:
         if not (_is_list(document) and all(map(_is_list, document))):
             raise DataError(
                 f"document {number} is not a list of sentences, each a list of words. Split its "
-                "text first, or give the path of a file. For a single document give [document]."
+                "text first, or give the path of a file with one sentence a line and a blank line "
+                "between documents. For a single document give [document]."
             )
     return held
 
@@ -213,8 +216,10 @@ class Vocabulary:
         equal count stand in the order of their code points.
         """
         if size is not None and size < 3:
-            problem = f"a vocabulary of {size} has no room beside {SEPARATOR} and {UNKNOWN}"
-            raise DataError(f"{problem}; ask for 3 or more.")
+            raise DataError(
+                f"a vocabulary of {size} has no room for a word beside {SEPARATOR} and {UNKNOWN}; "
+                "ask for 3 or more."
+            )
         seen = {word for word, count in counts.items() if count >= min_count}
         ranked = sorted(seen - {SEPARATOR, UNKNOWN}, key=lambda word: (-counts[word], word))
         return cls((SEPARATOR, UNKNOWN, *ranked)[:size])
@@ -253,8 +258,9 @@ class Vocabulary:
 
     def encode_block(self, block: bytes) -> NDArray[np.int32]:
         """The id of each word of a block of UTF-8 text, and `LINE_END_ID` where a line ends."""
-        ids = map(self._byte_ids.get, words_of(block), repeat(self.unknown))
-        return np.fromiter(ids, np.int32)
+        words = words_of(block)
+        ids = map(self._byte_ids.get, words, repeat(self.unknown))
+        return np.fromiter(ids, np.int32, count=len(words))
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The word of each id."""
@@ -289,16 +295,19 @@ def hold(text: Text) -> Held:
     if isinstance(text, (str, os.PathLike)):
         if "\n" in str(text):
             raise DataError(
-                "give the path of a text, or a list of lists of words; this is the text itself, "
-                f"{str(text)[:40]!r}. Try [line.split() for line in text.splitlines()]."
+                "a text is given by its path or as a list of sentences, each a list of words; this "
+                f"is the text itself, {str(text)[:40]!r} ... Try "
+                "[line.split() for line in text.splitlines()]."
             )
         # Standard input flows by once only.
         return list(read_sentences("-")) if str(text) == "-" else text
     sentences = list(text)
     for number, sentence in enumerate(sentences, start=1):
         if isinstance(sentence, (str, bytes)):
-            problem = f"sentence {number} is one string, {sentence[:40]!r}, not a list of words"
-            raise DataError(f"{problem}. Split it first, or give the path of a text file.")
+            raise DataError(
+                f"sentence {number} is one string, {sentence[:40]!r}, not a list of words. Split "
+                "it first (`line.split()`), or give the path of a text file."
+            )
     return sentences
 
 

@@ -42,10 +42,12 @@ class AttributeSequence:
     @property
     def features(self) -> list[dict[str, float]]:
         """The attributes of each item by name; weights of repeated ones add up, as in CRFsuite."""
-        result: list[dict[str, float]] = [{} for _ in self.items]
-        for features, item in zip(result, self.items, strict=True):
+        result = []
+        for item in self.items:
+            features: dict[str, float] = {}
             for name, weight in item:
                 features[name] = features.get(name, 0.0) + weight
+            result.append(features)
         return result
 
 
@@ -81,7 +83,9 @@ def _attribute(field: str) -> Attribute:
         return name, 1.0
     weight = to_number(text)
     if not math.isfinite(weight):
-        raise DataError(rf"'{text}' is no weight for '{name}'. A colon in a name is written '\:'.")
+        raise DataError(
+            rf"'{text}' is no weight for attribute '{name}'. A colon in a name is written '\:'."
+        )
     return name, weight
 
 

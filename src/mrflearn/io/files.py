@@ -46,7 +46,8 @@ class _Source(io.RawIOBase):
     """
 
     def __init__(self, stream: Any, zipped: _Source | None = None) -> None:
-        self._stream, self._zipped = stream, zipped or self
+        self._stream = stream
+        self._zipped = zipped
         self._ratio = limit("MRFLEARN_MAX_GZIP_RATIO")
         self.seen = 0
 
@@ -64,10 +65,12 @@ class _Source(io.RawIOBase):
             raise DataError(f"cannot be read: {error}.") from error
         buffer[: len(data)] = data
         self.seen += len(data)
-        if self.seen > max(GZIP_FLOOR, self._ratio * self._zipped.seen):
+        zipped = self._zipped
+        if zipped is not None and self.seen > max(GZIP_FLOOR, self._ratio * zipped.seen):
             raise DataError(
-                f"the content is more than {self._ratio} times as large as the gzip file. If this "
-                "is no attack, unzip it first, or set MRFLEARN_MAX_GZIP_RATIO to a larger number."
+                f"{zipped.seen:,} bytes of gzip have become {self.seen:,} bytes, more than "
+                f"{self._ratio} times as many. If this is no attack, unzip the file first, or set "
+                "MRFLEARN_MAX_GZIP_RATIO to a larger number."
             )
         return len(data)
 
@@ -121,8 +124,8 @@ def read_bytes(path: PathLike) -> bytes:
             size += len(piece)
             if size > most:
                 raise DataError(
-                    f"holds more than {most:,} bytes. If memory can hold them, set "
-                    "MRFLEARN_MAX_FILE to a larger number."
+                    f"holds more than {most:,} bytes, which would all be kept in memory. "
+                    "Set MRFLEARN_MAX_FILE to a larger number if there is memory for it."
                 )
     return b"".join(pieces)
 
@@ -138,8 +141,11 @@ def binary_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _too_long(most: int, line: int) -> DataError:
-    problem = f"more than {most:,} bytes. If this is a text file, set a larger MRFLEARN_MAX_LINE."
-    return DataError(problem, line=line)
+    return DataError(
+        f"this line has more than {most:,} bytes. Is this a text file? If it is, set "
+        "MRFLEARN_MAX_LINE to a larger number.",
+        line=line,
+    )
 
 
 def read_lines(path: PathLike) -> Generator[tuple[int, str]]:
@@ -222,8 +228,11 @@ def read_whole(path: PathLike) -> str:
 
 def not_text(error: UnicodeDecodeError, line: int) -> DataError:
     """The error for a line that is not in UTF-8."""
-    wrong = f"byte 0x{error.object[error.start]:02x} in this line is not UTF-8 text"
-    return DataError(f"{wrong}. Is it another encoding? Convert it: iconv -t utf-8.", line=line)
+    return DataError(
+        f"byte 0x{error.object[error.start]:02x} in this line is not UTF-8 text. Is this a text "
+        "file? If it is in another encoding, convert it first (iconv -t utf-8).",
+        line=line,
+    )
 
 
 @contextmanager
@@ -247,11 +256,13 @@ def write_binary(path: PathLike) -> Iterator[BinaryIO]:
 
 
 def _destination(path: PathLike) -> AbstractContextManager[BinaryIO]:
-    target = Path(path)
     if str(path) == "-":
         return nullcontext(sys.stdout.buffer)
-    if target.is_dir() or "\0" in str(path):
-        raise DataError("cannot be written: it is a folder, or has a NUL character in its name.")
+    if "\0" in str(path):
+        raise DataError("cannot be written: there is a NUL character in its name.")
+    target = Path(path)
+    if target.is_dir():
+        raise DataError("cannot be written: it is a folder.")
     if target.exists() and not target.is_file():
         # A new file under the name would replace the pipe, or /dev/null, for everybody.
         return target.open("wb")
@@ -368,5 +379,6 @@ def write_text(path: PathLike) -> Iterator[TextIO]:
                 finally:
                     wrapper.detach()  # flushes, and leaves the file to its owner
         except UnicodeEncodeError as error:
-            problem = f"cannot be written: {error}. Was text read with errors='surrogateescape'?"
-            raise DataError(problem) from error
+            raise DataError(
+                f"cannot be written: {error}. Was some text read with errors='surrogateescape'?"
+            ) from error

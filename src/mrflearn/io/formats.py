@@ -53,8 +53,8 @@ class ColumnSentence:
         lengths = {len(column) for column in self.columns}
         if len(self.names) != len(self.columns) or len(lengths) != 1 or 0 in lengths:
             raise DataError(
-                f"a sentence needs columns for {', '.join(self.names)}, all of one length; "
-                f"got {len(self.columns)} of lengths {sorted(lengths)}."
+                f"a sentence needs one column for each of {', '.join(self.names)}, all of one "
+                f"length; got {len(self.columns)} of lengths {sorted(lengths)}."
             )
 
     def __len__(self) -> int:
@@ -105,7 +105,8 @@ def parse_columns(
             if len(cells) != len(names):
                 raise DataError(
                     f"{len(cells)} cells where the columns {', '.join(names)} want {len(names)}"
-                    f"{note}: {cells[:8]!r}. Is the line cut off? Or name other columns."
+                    f"{note}: {cells[:8]!r}. Is the line cut off, or do these names (columns) not "
+                    "fit the file?"
                 )
             rows.append(cells)
 
@@ -119,8 +120,10 @@ def write_columns(
     with write_text(path) as stream:
         for sentence in sentences:
             if sentence.document < document:
-                seen = f"of document {sentence.document} comes after one of document {document}"
-                raise DataError(f"a sentence {seen}. Sort the sentences.")
+                raise DataError(
+                    f"a sentence of document {sentence.document} comes after one of document "
+                    f"{document}; documents count upwards. Sort the sentences."
+                )
             # As CoNLL-2003 fills the other columns of a mark.
             filling = ["-X-", *["O"] * len(sentence.names)][: len(sentence.names) - 1]
             mark = separator.join([DOCUMENT_MARK, *filling])
@@ -131,8 +134,8 @@ def write_columns(
                 broken = "\n" in line or "\r" in line or row[0] == DOCUMENT_MARK
                 if broken or split(line) != list(row):
                     raise DataError(
-                        f"{row!r} cannot be written with this separator, or would be a document "
-                        "mark. Try separator='\\t' if cells have spaces inside."
+                        f"the row {row!r} cannot be written with this separator, or would be taken "
+                        "for a document mark. Try separator='\\t' if cells have spaces inside."
                     )
                 stream.write(line + "\n")
             stream.write("\n")
@@ -222,7 +225,9 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
             words, _, tags = zip(*parts, strict=True)
             if "" in words or "" in tags:
                 bad = next(word + slash + tag for word, slash, tag in parts if not (word and tag))
-                raise DataError(f"'{bad}' is no word/tag token. Is this a file of columns?")
+                raise DataError(
+                    f"'{bad}' is no word/tag token. Is this a file of columns, not of tagged text?"
+                )
             yield TaggedSentence(words, tags, document, genre)
 
 
@@ -241,8 +246,8 @@ def write_tagged(path: PathLike, sentences: Iterable[TaggedSentence]) -> None:
             odd = "" in sentence.words or any(not tag or "/" in tag for tag in sentence.tags)
             if odd or not tokens or split_tokens(line) != tokens:
                 raise DataError(
-                    f"{line[:80]!r} cannot be written: it is empty, or has an empty word or tag, "
-                    "white space in one, or `/` in a tag."
+                    f"the sentence {line[:80]!r} cannot be written as tagged text: it is empty, or "
+                    "has an empty word or tag, white space in one, or `/` in a tag."
                 )
             stream.write(line + "\n")
 
@@ -250,7 +255,9 @@ def write_tagged(path: PathLike, sentences: Iterable[TaggedSentence]) -> None:
 def _document(line: str) -> tuple[str, str]:
     cells = line.split("\t")
     if len(cells) != 3 or not (cells[1] and cells[2]) or "\n" in line or "\r" in line:
-        raise DataError(f"a document mark is #DOC, document and genre with tabs, not {line!r}.")
+        raise DataError(
+            f"a document mark is #DOC, a tab, the document, a tab, its genre; this is {line!r}."
+        )
     return cells[1], cells[2]
 
 
@@ -262,7 +269,7 @@ class Format:
     """How a format is read and written, and the endings of its files.
 
     `to_columns` and `from_columns` lead from and to the common record of sentences; formats of
-    another `record` share it.
+    any other `record` are read and written as that same record.
     """
 
     read: Callable[[PathLike], Any]
@@ -274,13 +281,14 @@ class Format:
 
 
 def _of_conllu(sentences: Iterable[ConlluSentence]) -> Iterator[ColumnSentence]:
-    for own in sentences:
-        yield ColumnSentence(("word", "upos", "xpos"), (own.forms, own.upos, own.xpos))
+    for sentence in sentences:
+        columns = (sentence.forms, sentence.upos, sentence.xpos)
+        yield ColumnSentence(("word", "upos", "xpos"), columns)
 
 
 def _of_tagged(sentences: Iterable[TaggedSentence | Tree]) -> Iterator[ColumnSentence]:
-    for own in sentences:
-        yield ColumnSentence(("word", "tag"), (own.words, own.tags))
+    for sentence in sentences:
+        yield ColumnSentence(("word", "tag"), (sentence.words, sentence.tags))
 
 
 def _of_trees(trees: Iterable[Tree]) -> Iterator[ColumnSentence]:
@@ -299,8 +307,10 @@ def _to_text(sentences: Iterable[ColumnSentence]) -> Iterator[Sequence[str]]:
 def _to_tagged(sentences: Iterable[ColumnSentence]) -> Iterator[TaggedSentence]:
     for sentence in sentences:
         if len(sentence.names) != 2:
-            names = ", ".join(sentence.names)
-            raise DataError(f"tagged text has two columns; there are {names}. Choose: keep=...")
+            raise DataError(
+                "tagged text holds a word and one tag; there are the columns "
+                f"{', '.join(sentence.names)}. Choose two: keep=..."
+            )
         words, tags = sentence.columns
         yield TaggedSentence(words, tags)
 
@@ -407,8 +417,11 @@ def convert_file(
             if _same_record(first, own) or (first.to_columns and own.from_columns)
         ]
         only = "" if unchanged else ", and keep=... and scheme=... are for sentences"
-        problem = f"'{reads}' can become {', '.join(reachable)}{only}; it cannot become '{writes}'"
-        raise DataError(f"{problem} so. Is it another format? source_format=...", path=source)
+        raise DataError(
+            f"'{reads}' cannot become '{writes}': it can become {', '.join(reachable)}{only}. "
+            "If the file is in another format, name it: source_format=...",
+            path=source,
+        )
     return reads, writes
 
 

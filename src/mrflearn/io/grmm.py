@@ -31,7 +31,10 @@ class LayeredSequence:
     def __post_init__(self) -> None:
         lengths = [len(layer) for layer in self.layers]
         if any(length != len(self.features) for length in lengths):
-            raise DataError(f"layers of {lengths} labels for {len(self.features)} tokens.")
+            raise DataError(
+                f"layers of {lengths} labels for {len(self.features)} tokens: every layer needs "
+                "one label for each token."
+            )
 
     def __len__(self) -> int:
         return len(self.features)
@@ -54,8 +57,10 @@ def write_grmm(path: PathLike, sequences: Iterable[LayeredSequence]) -> None:
             for row in zip(labels, sequence.features, strict=True):
                 line = " ".join([*row[0], SEPARATOR, *row[1]])
                 if _row(split_tokens(line), layers) != row:
-                    wrong = f"an empty cell, white space, or '{SEPARATOR}' for a label"
-                    raise DataError(f"{row[0]!r}, {row[1][:8]!r} cannot be written: {wrong}.")
+                    raise DataError(
+                        f"a token cannot be written: {row[0]!r} and {row[1][:8]!r} have an empty "
+                        f"cell, white space, or '{SEPARATOR}' for a label."
+                    )
                 layers = len(row[0])
                 stream.write(line + "\n")
             stream.write("\n")
@@ -72,9 +77,14 @@ def _rows(lines: Iterable[list[str]]) -> Iterator[Row | None]:
 
 def _row(cells: Sequence[str], layers: int | None) -> Row:
     if SEPARATOR not in cells:
-        problem = f"there is no '{SEPARATOR}' between labels and features: {list(cells[:8])!r}"
-        raise DataError(f"{problem}. Is this a file of columns? Then name that format.")
+        raise DataError(
+            f"there is no '{SEPARATOR}' between labels and features: {list(cells[:8])!r}. Is this "
+            "a file of columns? Then name that format."
+        )
     place = cells.index(SEPARATOR)
     if layers is not None and place != layers:
-        raise DataError(f"{place} labels where the lines before have {layers}: {cells[:8]!r}.")
+        raise DataError(
+            f"{place} labels where the lines before have {layers}: {list(cells[:8])!r}. Every "
+            "token needs a label in every layer."
+        )
     return tuple(cells[:place]), tuple(cells[place + 1 :])

@@ -36,8 +36,8 @@ def held_trees(given: Iterable[Tree | str]) -> Iterator[Tree]:
                 yield from _trees(enumerate(tree.splitlines(), start=1))
         else:
             raise DataError(
-                f"tree {number} is a {type(tree).__name__}; give a text in brackets, "
-                "'(S (NP (DT the)) ...)', such as str() of NLTK's trees."
+                f"tree {number} is a {type(tree).__name__}; give a text in brackets, such as "
+                "'(S (NP (DT the)) ...)'. NLTK's trees become one by str(tree)."
             )
 
 
@@ -56,7 +56,8 @@ def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:
             elif not stack:
                 what = "a closing bracket too many" if piece == ")" else f"'{piece}' outside a tree"
                 example = "(S (NP (DT the) (NN cat)) (VP (VBZ sits)))"
-                raise DataError(f"{what}. Trees are balanced brackets: {example}.", line=number)
+                problem = f"{what}: brackets are not in balance. A tree is written {example}."
+                raise DataError(problem, line=number)
             elif piece == ")":
                 part = _closed(stack.pop()[1], number)
             else:
@@ -68,8 +69,11 @@ def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:
                 yield _unwrapped(part)
     if stack:
         hint = f" Another tree seems to begin in line {restart}." if restart else ""
-        problem = f"the tree that begins here never ends: {len(stack)} brackets stay open."
-        raise DataError(f"{problem} Is the file cut short?{hint}", line=stack[0][0])
+        raise DataError(
+            f"the tree that begins here never ends: {len(stack)} brackets are open at the end of "
+            f"the file. Is a closing bracket missing, or the file cut short?{hint}",
+            line=stack[0][0],
+        )
 
 
 def write_trees(path: PathLike, trees: Iterable[Tree]) -> None:
@@ -78,8 +82,10 @@ def write_trees(path: PathLike, trees: Iterable[Tree]) -> None:
         for tree in trees:
             for node in tree.nodes():
                 if not _can_be_written(node):
-                    problem = f"node {node.label!r} or its word {node.word!r} has white space or"
-                    raise DataError(f"{problem} brackets in it; the Treebank writes ( as -LRB-.")
+                    raise DataError(
+                        f"node {node.label!r} with word {node.word!r}: neither can have white "
+                        "space or brackets in it; the Penn Treebank writes ( as -LRB-."
+                    )
             stream.write(f"{tree}\n")
 
 
@@ -93,8 +99,11 @@ def _closed(parts: list[Any], line: int) -> Tree:
         return Tree(label, (), words[0])
     if not parts:
         raise DataError(f"the bracket '{label}' closed here has no word in it.", line=line)
-    problem = f"'{words[-1]}' stands beside a constituent or another word"
-    raise DataError(f"{problem}; a word has a bracket of its own: (NN dog).", line=line)
+    raise DataError(
+        f"'{words[-1]}' stands beside a constituent or another word; a word has a bracket of its "
+        "own, with its tag: (NN dog).",
+        line=line,
+    )
 
 
 def _unwrapped(tree: Tree) -> Tree:

@@ -66,12 +66,14 @@ class SampleTable:
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
             raise DataError(_not_a_table(self.values))
-        least, largest = int(self.values.min(initial=0)), int(self.values.max(initial=0))
+        least = int(self.values.min(initial=0))
+        largest = int(self.values.max(initial=0))
         if least < MISSING or largest > LARGEST_STATE:
             wrong = least if least < MISSING else largest
-            problem = f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
-            raise DataError(problem)
-        narrow = np.min_scalar_type(-1 - largest)
+            raise DataError(
+                f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
+            )
+        narrow = np.min_scalar_type(-1 - largest)  # the signed type that holds both
         object.__setattr__(self, "values", self.values.astype(narrow, copy=False))
         width = self.values.shape[1]
         if self.names is not None and len(self.names) != width:
@@ -215,7 +217,8 @@ class _Signs:
         if self.down and self.states:
             row = int((down if down.any() else other).any(axis=1).argmax())
             raise DataError(
-                "-1 stands beside other states than 1. Spins are -1 and 1 alone; NA is missing.",
+                "-1 stands beside other states than 1. Spins are -1 and 1 alone; a missing value "
+                "is written NA (null in parquet).",
                 line=None if lines is None else lines[row],
             )
         values[down] = 0
@@ -280,8 +283,10 @@ def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | N
     words = [cell for cell in said if math.isnan(to_number(cell))]
     if not any(isinstance(column, str) for column in columns or ()):
         if words and len(words) < len(said):
-            problem = f"the first line mixes numbers with {words[0][:40]!r}: neither header nor row"
-            raise DataError(f"{problem}. Pick columns.")
+            raise DataError(
+                f"the first line mixes numbers with {words[0][:40]!r}: it is neither a header nor "
+                "a row of states. Pick columns if this one is not a variable."
+            )
         if not words:
             return None
     names = tuple(cell.strip() for cell in cells)
@@ -294,8 +299,11 @@ def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | N
 def _states(chunk: Sequence[tuple[int, list[str]]], width: int, picked: list[int]) -> States:
     for number, row in chunk:
         if len(row) != width:
-            problem = f"{len(row)} cells, but the first line has {width}. Missing values are NA."
-            raise DataError(problem, line=number)
+            raise DataError(
+                f"{len(row)} cells, but the first line has {width}. Is the line cut off? "
+                "A missing value is written NA.",
+                line=number,
+            )
     rows: Iterable[Sequence[str]] = (row for _, row in chunk)
     if picked != list(range(width)):
         rows = [[row[i] for i in picked] for row in rows]
@@ -305,8 +313,9 @@ def _states(chunk: Sequence[tuple[int, list[str]]], width: int, picked: list[int
     if None in states.values():
         wrong = next(i for i, cell in enumerate(cells) if states[cell] is None)
         raise DataError(
-            f"{cells[wrong][:40]!r} is not a state: a whole number from 0 (spins: -1 and 1), NA or "
-            "nothing. If this column is not a variable, pick the others by columns=...",
+            f"cannot read {cells[wrong][:40]!r} as a state: a whole number from 0 (or only -1 and "
+            "1, for spins), NA or nothing. If this column is not a variable, pick the others by "
+            "columns=...",
             line=chunk[wrong // len(picked)][0],
         )
     flat = np.fromiter(map(states.__getitem__, cells), np.int64, len(cells))
@@ -326,10 +335,13 @@ def _state(text: str) -> int | None:
 
 def _digit_states(chunk: Sequence[tuple[int, str]], width: int) -> States:
     for number, line in chunk:
-        if len(line) != width or not (line.isascii() and line.isdigit()):
-            wrong = "".join(sorted(set(line) - set("0123456789")))
-            problem = f"{wrong[:8]!r} is no digit" if wrong else f"{len(line)} characters"
-            raise DataError(f"{problem}, but the first line has {width} digits.", line=number)
+        if len(line) != width:
+            problem = f"{len(line)} characters, but the first line has {width}."
+            raise DataError(problem, line=number)
+        if not (line.isascii() and line.isdigit()):
+            wrong = line.strip("0123456789")[0]
+            problem = f"{wrong!r} is not a digit. If cells are separated: format='csv' or 'text'."
+            raise DataError(problem, line=number)
     joined = "".join([line for _, line in chunk]).encode()
     return np.frombuffer(joined, np.uint8).reshape(-1, width) - ord("0")
 
@@ -337,7 +349,7 @@ def _digit_states(chunk: Sequence[tuple[int, str]], width: int) -> States:
 def _digits(table: SampleTable) -> bytes:
     values = table.values
     if table.spins or (values.size and not 0 <= values.min() <= values.max() <= 9):
-        raise DataError("digits hold states 0 to 9, nothing missing and no spins. Try csv.")
+        raise DataError("digits hold only states 0 to 9, nothing missing and no spins. Try csv.")
     lines = np.full((len(values), values.shape[1] + 1), ord("\n"), dtype=np.uint8)
     lines[:, :-1] = values + ord("0")
     return lines.tobytes()
@@ -369,8 +381,8 @@ def _header(names: tuple[str, ...], chosen: Format) -> str:
         same = False
     if not same or "\n" in line or line.startswith(("#", "\ufeff")):
         raise DataError(
-            f"the column names {line[:40]!r} would be read back as others, or as a row or a remark."
-            " Try x1, x2, ..."
+            f"the column names {line[:40]!r} would be read back as other names, a row of numbers "
+            "or a comment. Try other names: x1, x2, ..."
         )
     return line
 
@@ -382,14 +394,18 @@ def _read_array(content: bytes) -> tuple[States, bool]:
     """The states of an npy file, and whether they were spins."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            stream, layout = io.BytesIO(content), np.lib.format
+            stream = io.BytesIO(content)
+            layout = np.lib.format
             first = layout.read_magic(stream) == (1, 0)
             read = layout.read_array_header_1_0 if first else layout.read_array_header_2_0
             shape, fortran, dtype = read(stream)
+        if min(shape, default=0) < 0:
+            raise ValueError(f"its shape is {shape}")
         values = np.frombuffer(content, dtype, offset=stream.tell())
         values = values.reshape(shape, order="F" if fortran else "C")
     except Exception as error:  # numpy's reader raises a dozen kinds on damaged files
-        raise DataError(f"not a readable npy file: {error}. Is it cut short?") from error
+        problem = f"not a readable npy file: {error}. Is it cut short, or does it hold objects?"
+        raise DataError(problem) from error
     if not values.size and max(values.shape) > LARGEST_EMPTY:
         raise DataError(f"an array of shape {values.shape} holds no sample at all.")
     found = array_states(values) if values.ndim == 2 else None
@@ -437,7 +453,10 @@ def _whole_numbers(values: NDArray[np.float64]) -> States | None:
 def _for_array(table: SampleTable) -> States:
     """The numbers that an npy file holds, where -1 can be a spin or a missing value, not both."""
     if (table.values == MISSING).any() if table.spins else are_spins(table.values):
-        raise DataError("an npy file does not tell missing values from spins (-1). Try csv.")
+        raise DataError(
+            "-1 would stand for a missing value and for a spin in an npy file, which could not be "
+            "read back. Try csv."
+        )
     return 2 * table.values - 1 if table.spins else table.values
 
 
@@ -469,15 +488,16 @@ def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Itera
 
 
 def _column_states(column: Any, name: str) -> States:
-    kind, states = str(column.type), None
+    kind = str(column.type)
+    states = None
     if kind in ("bool", "float", "double") or kind.startswith(("int", "uint")):
         # pandas keeps whole numbers as floats where some are missing.
         figures = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
         states = _whole_numbers(figures)
     if states is None or states.min(initial=0) < MISSING:
         raise DataError(
-            f"column '{name}' ({kind}) has values that are no states, which are whole numbers from "
-            f"0 to {LARGEST_STATE}. Pick other columns, or cast."
+            f"column '{name}' ({kind}) has values that are not states: whole numbers from 0 to "
+            f"{LARGEST_STATE}. Pick other columns, or cast."
         )
     states[(states == -1) & (figures == -1)] = DOWN
     return states

@@ -72,8 +72,9 @@ def write_seminar(path: PathLike, seminar: Seminar) -> None:
         tagged = _tagged(seminar)
         if _parsed(tagged) != seminar:
             raise DataError(
-                "it would not be read back as it is: its text has tags, or a mark is of no field "
-                f"({', '.join(FIELDS)}), outside the text, or not in the order of beginnings."
+                "the announcement would not read back the same: its text has tags in it, a mark is "
+                f"of no field ({', '.join(FIELDS)}) or outside the text, or the marks are not in "
+                "the order of their beginnings."
             )
         stream.write(tagged)
 

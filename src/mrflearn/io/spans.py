@@ -103,16 +103,21 @@ def split_tag(tag: str) -> tuple[str, str]:
     """The letter of a chunk tag and its label: `("B", "NP")`, `("O", "")`."""
     letter, _, label = tag.partition("-")
     if letter not in ("B", "I", "O", "E", "S") or (letter == "O" and tag != "O"):
-        wanted = "O, or one of B, I, E, S with a label, as in B-NP"
-        raise DataError(f"'{tag}' is no chunk tag ({wanted}). Is this the right column?")
+        raise DataError(
+            f"'{tag}' is no chunk tag: expected O, or one of B, I, E, S with a label, as in B-NP. "
+            "Is this the right column?"
+        )
     return letter, label
 
 
 def _check(tags: Sequence[str], expected: Sequence[str], scheme: Scheme) -> None:
     for position, (tag, right) in enumerate(zip(tags, expected, strict=True)):
         if tag != right:
-            seen = f"tag {position} is '{tag}', where {scheme} would have '{right}'"
-            raise DataError(f"{seen}. Is it another of the schemes {', '.join(SCHEMES)}?")
+            previous = tags[position - 1] if position else "the beginning"
+            raise DataError(
+                f"tag {position} is '{tag}' after {previous}; {scheme} would have '{right}' "
+                f"there. Is it another of the schemes {', '.join(SCHEMES)}?"
+            )
 
 
 def _check_spans(ordered: Sequence[Span], length: int) -> None:

@@ -76,8 +76,10 @@ class StateCodes:
             unknown = (own[place] != values) & (values != MISSING)
             if unknown.any():
                 row = int(unknown.argmax())
-                seen = f"sample row {row}, column {column}: {values[row]}"
-                raise DataError(f"{seen} is not one of the codes {_listed(own.tolist())}.")
+                raise DataError(
+                    f"sample row {row}, column {column}: {values[row]} is not a state of this "
+                    f"column, whose codes are {_listed(own.tolist())}."
+                )
             states[:, column] = np.where(values == MISSING, MISSING, place)
         return states
 

@@ -54,10 +54,12 @@ class TagSource:
             raise DataError(problem, path=path)
         if kind != "columns" and columns:
             raise DataError(f"{kind} files have columns of their own: give no names.", path=path)
-        names = tuple(columns) if columns else ("word", *TAG_COLUMNS[kind])
-        if kind == "columns" and not columns:
-            names = first_columns(path, "tag")
-        chosen = column or names[-1 if kind == "columns" else 1]
+        if kind == "columns":
+            names = tuple(columns) if columns else first_columns(path, "tag")
+            chosen = column or names[-1]
+        else:
+            names = ("word", *TAG_COLUMNS[kind])
+            chosen = column or names[1]
         if chosen not in names[1:]:
             raise DataError(f"there are no tags in '{chosen}'; columns are {', '.join(names)}.")
         return cls(kind, names, chosen)
@@ -91,8 +93,11 @@ class TagSource:
         words, tags = self.tagged(path)
         for number, own in enumerate(tags, start=1):
             if None in own:
-                problem = f"sentence {number} has words without a tag (`_`) in '{self.column}'."
-                raise DataError(problem, path=path)
+                raise DataError(
+                    f"sentence {number} has words without a tag (`_`) in column '{self.column}', "
+                    "so that there is nothing to compare with.",
+                    path=path,
+                )
         return words, [tuple(tag for tag in own if tag is not None) for own in tags]
 
     def _of_conllu(self, sentence: ConlluSentence) -> TagExample:

@@ -67,7 +67,8 @@ class UaiTokens:
         values = self._convert(int, count, f"{what} (whole numbers)")
         if values and not least <= min(values) <= max(values) <= LARGEST_COUNT:
             wrong = next(i for i, n in enumerate(values, start) if not least <= n <= LARGEST_COUNT)
-            raise self.error(f"{what} are at least {least} and at most {LARGEST_COUNT}, not", wrong)
+            limits = f"at least {least} and at most {LARGEST_COUNT}"
+            raise self.error(f"{what}: a number should be {limits}, not", wrong)
         return values
 
     def integer(self, what: str, *, least: int = 0) -> int:
@@ -82,7 +83,7 @@ class UaiTokens:
         """Complains unless every token has been taken."""
         if self.left:
             problem = f"{after} should end here, but {self.left} more tokens follow, the first"
-            raise self.error(problem, self.position)
+            raise self.error(problem, self.position, " Are the counts before it right?")
 
     def line(self, position: int) -> int:
         """The line, from 1, on which a token stands."""
@@ -95,8 +96,11 @@ class UaiTokens:
 
     def _take(self, count: int, what: str) -> list[bytes]:
         if count > self.left:
-            problem = f"{what}: {count} tokens expected, but {self.left} are left. Is it cut short?"
-            raise DataError(problem, line=self.line(len(self.tokens) - 1))
+            raise DataError(
+                f"{what}: {count} tokens expected, but only {self.left} are left. "
+                "Is the file cut short, or a count before this too large?",
+                line=self.line(len(self.tokens) - 1),
+            )
         self.position += count
         return self.tokens[self.position - count : self.position]
 
@@ -110,10 +114,10 @@ class UaiTokens:
             raise self.error(f"{what}: cannot read", wrong) from error
         return values
 
-    def error(self, problem: str, position: int) -> DataError:
-        """The error that ends with a token, and names its line."""
+    def error(self, problem: str, position: int, hint: str = "") -> DataError:
+        """The error about a token, which names its line."""
         token = self.tokens[position].decode("utf-8", "replace")[:40]
-        return DataError(f"{problem} {token!r}.", line=self.line(position))
+        return DataError(f"{problem} {token!r}.{hint}", line=self.line(position))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +140,10 @@ class UaiNetwork:
             _check_scope(i, scope, self.states)
             shape = tuple(self.states[v] for v in scope)
             if table.shape != shape:
-                problem = f"{shape} states, but a table of shape {table.shape}"
-                raise DataError(f"factor {i} has variables of {problem}.")
+                raise DataError(
+                    f"factor {i} has variables of {shape} states, but a table of shape "
+                    f"{table.shape}."
+                )
 
 
 def read_network(path: PathLike) -> UaiNetwork:
@@ -148,8 +154,10 @@ def read_network(path: PathLike) -> UaiNetwork:
         states = tuple(tokens.integers(variables, "state counts", least=1))
         factors = tokens.integer("number of factors")
         if 2 * factors > tokens.left:
-            problem = f"{factors} factors are announced, but {tokens.left} tokens follow"
-            raise DataError(f"{problem}. Is the file cut short?")
+            raise DataError(
+                f"{factors} factors are announced, but only {tokens.left} tokens follow. "
+                "Is the file cut short?"
+            )
         scopes = []
         for i in range(factors):
             arity = tokens.integer(f"number of variables of factor {i}")
@@ -186,8 +194,9 @@ def read_evidence(path: PathLike, states: Sequence[int] | None = None) -> dict[i
             count = tokens.integer("number of observations")
         if tokens.left != 2 * count:
             raise DataError(
-                f"{count} observations (variable, state) are announced, but {tokens.left} tokens "
-                "follow. A file of several samples is not supported."
+                f"{count} observations are announced, but {tokens.left} tokens follow, not "
+                f"{2 * count}. Each is a variable and its state; several samples in one file "
+                "are not supported."
             )
         for _ in range(count):
             variable, state = tokens.integers(2, "an observed variable and its state")
@@ -195,7 +204,10 @@ def read_evidence(path: PathLike, states: Sequence[int] | None = None) -> dict[i
                 raise DataError(f"variable {variable} is observed twice.")
             seen = f"variable {variable} is observed in state {state} (counted from 0), but"
             if states is not None and variable >= len(states):
-                raise DataError(f"{seen} the network has {len(states)} variables.")
+                raise DataError(
+                    f"{seen} the network has {len(states)} variables. Does this evidence belong to "
+                    "another network?"
+                )
             if states is not None and state >= states[variable]:
                 raise DataError(f"{seen} has {states[variable]} states.")
             evidence[variable] = state
@@ -268,10 +280,13 @@ def _check_scope(factor: int, scope: Sequence[int], states: Sequence[int]) -> No
             f"{len(states)} (counted from 0). Does the file count from 1?"
         )
     if len(set(scope)) < len(scope):
-        raise DataError(f"factor {factor} names a variable twice.")
+        names = " ".join(map(str, scope))[:60]
+        raise DataError(f"factor {factor} names a variable twice in {names}.")
     if len(scope) > MOST_AXES:
-        problem = f"factor {factor} reads {len(scope)} variables; tables have {MOST_AXES} axes"
-        raise DataError(f"{problem} at most. Leave out variables of one state.")
+        raise DataError(
+            f"factor {factor} reads {len(scope)} variables; a table may have {MOST_AXES} axes at "
+            "most. Leave variables of one state out of its scope."
+        )
 
 
 def _read_tables(tokens: UaiTokens, shapes: Sequence[tuple[int, ...]]) -> tuple[Table, ...]:
@@ -285,8 +300,9 @@ def _read_tables(tokens: UaiTokens, shapes: Sequence[tuple[int, ...]]) -> tuple[
         if start >= len(values) or values[start] != size or stop > len(values):
             announced = values[start] if start < len(values) else size
             raise DataError(
-                f"the table of factor {factor} should have {size} entries; it says {announced:g} "
-                f"entries, and {max(len(values) - start - 1, 0)} figures are left.",
+                f"the table of factor {factor} should have {size} entries; it announces "
+                f"{announced:g} entries, and {max(len(values) - start - 1, 0)} figures are left. "
+                "Is the file cut short?",
                 line=tokens.line(first + min(start, len(values) - 1)),
             )
         tables.append(values[start + 1 : stop].reshape(shape))
@@ -301,6 +317,7 @@ def _check_figures(tokens: UaiTokens, values: Table, what: str) -> None:
     if wrong.any():
         entry = int(wrong.argmax())
         raise tokens.error(
-            f"{what}: figures are finite and not negative (no logarithms), unlike",
+            f"{what}: figures are finite and not negative, unlike",
             tokens.position - len(values) + entry,
+            " Are these logarithms? Then write their exponentials.",
         )

@@ -31,8 +31,10 @@ class NamedVectors:
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or len(self.names) != len(self.values):
-            shape = self.values.shape
-            raise DataError(f"{len(self.names)} words need a row each, not vectors of {shape}.")
+            raise DataError(
+                f"{len(self.names)} words, but vectors of shape {self.values.shape}; "
+                "there should be one row for each word."
+            )
 
     def __len__(self) -> int:
         return len(self.names)
@@ -49,8 +51,8 @@ def read_vectors(path: PathLike, format: Format = "auto") -> NamedVectors:  # no
         if not np.isfinite(values).all():
             wrong = int((~np.isfinite(values)).any(axis=1).argmax())
             raise DataError(
-                f"word {wrong} ({names[wrong]!r}) has an entry that is no finite number. Is it "
-                "damaged, or of the other format (text, binary)?",
+                f"the vector of word {wrong} ({names[wrong]!r}) has an entry that is no finite "
+                "number. Is the file damaged, or of the other format (text, binary)?",
                 line=2 + wrong if text else None,
             )
         return NamedVectors(tuple(names), values)
@@ -88,14 +90,18 @@ def _read_header(content: bytes) -> tuple[int, int, int]:
     end = content.find(b"\n", 0, 100)
     cells = content[: max(end, 0)].split()
     if len(cells) != 2 or not all(cell.isdigit() for cell in cells) or int(cells[1]) < 1:
-        problem = f"the first line should be `words dimensions`, not {content[:40]!r}"
-        raise DataError(f"{problem}. Is this a word2vec file?", line=1)
+        raise DataError(
+            "the first line should be the number of words and the number of dimensions, not "
+            f"{content[:40]!r}. Is this a word2vec file?",
+            line=1,
+        )
     words, dimensions = int(cells[0]), int(cells[1])
     # A figure takes two bytes in text ("0 ") and four in binary; a word with its space two.
     if words * (2 + 2 * dimensions) > len(content) - end:
-        problem = f"{words} words of {dimensions} dimensions are announced, but only"
         raise DataError(
-            f"{problem} {len(content) - end - 1} bytes follow. Is it cut short?", line=1
+            f"{words} words of {dimensions} dimensions are announced, but only "
+            f"{len(content) - end - 1} bytes follow. Is the file cut short?",
+            line=1,
         )
     return words, dimensions, end + 1
 
@@ -140,13 +146,17 @@ def _read_binary(content: bytes, start: int, values: NDArray[np.float32]) -> lis
     for i in range(words):
         space = content.find(b" ", start)
         if space < 0 or space + 1 + size > len(content):
-            problem = f"cut short in word {i} of {words}, if this is the binary format: its second"
-            raise DataError(f"{problem} line is not a word and {dimensions} figures in text.")
+            raise DataError(
+                f"cut short in word {i} of {words}. (The file is taken for binary: what follows "
+                f"its first line is not a word and {dimensions} figures in text.)"
+            )
         try:
             names.append(content[start:space].lstrip(b"\n").decode())
         except UnicodeDecodeError as error:
-            problem = f"word {i} is not UTF-8 text. Are there really {dimensions} dimensions?"
-            raise DataError(problem) from error
+            raise DataError(
+                f"word {i} is not UTF-8 text ({error.reason}). Are there really {dimensions} "
+                "dimensions of four bytes each?"
+            ) from error
         values[i] = np.frombuffer(content, FLOAT, dimensions, space + 1)
         start = space + 1 + size
     if content[start:].strip(b"\r\n"):

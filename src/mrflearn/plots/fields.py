@@ -59,8 +59,13 @@ def draw_graph(
     size = np.abs(strengths)
     colours, low, high = _colours(strengths, signed)
     order = np.argsort(size, kind="stable")  # the strongest are drawn last, on top
-    look: dict[str, Any] = {"array": strengths[order], "cmap": colours, "clim": (low, high)}
-    lines = LineCollection(list(places[edges[order]]), lw=0.3 + 4 * size[order] / high, **look)
+    lines = LineCollection(
+        list(places[edges[order]]),
+        lw=0.3 + 4 * size[order] / high,
+        array=strengths[order],
+        cmap=colours,
+        clim=(low, high),
+    )
     axis.add_collection(lines)
     axis.scatter(*places.T, s=60, color="white", edgecolors=INK, zorder=2)
     shown = range(len(names)) if len(names) <= MOST_NAMES else np.unique(edges).tolist()

@@ -26,8 +26,9 @@ def vector_map(words: Sequence[str], vectors: NDArray[np.float32]) -> Any:
     extent = np.maximum(np.ptp(places, axis=0), np.finfo(np.float32).tiny)
     points = (places - places.min(0)) / extent * MAP_POINTS
     for word, place, shift in zip(words, places, _shifts(words, points), strict=True):
-        look = {"textcoords": "offset points", "fontsize": LETTER, "color": INK}
-        axes.annotate(word, place, (2, shift), **look)
+        axes.annotate(
+            word, place, (2, shift), textcoords="offset points", fontsize=LETTER, color=INK
+        )
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(False)  # places mean something beside each other only

@@ -20,7 +20,8 @@ class RefusalError(Exception):
 
     def __init__(self, status: HTTPStatus, reason: str, *, passes: bool = False) -> None:
         super().__init__(reason)
-        self.status, self.passes = status, passes
+        self.status = status
+        self.passes = passes
 
 
 class Desk:
@@ -31,14 +32,16 @@ class Desk:
     """
 
     def __init__(self, models: Mapping[str, Any], seconds: float = 20.0, workers: int = 4) -> None:
-        self.models, self.seconds = models, seconds
+        self.models = models
+        self.seconds = seconds
         self.tasks: dict[str, dict[str, Task]] = {}
         for name, model in models.items():
             try:
                 self.tasks[name] = {task.name: task for task in tasks_of(model)}
             except MrflearnError as error:
                 raise SettingsError(f"model '{name}' cannot be served: {error}") from error
-        self._pool, self._free = ThreadPoolExecutor(workers), Semaphore(workers)
+        self._pool = ThreadPoolExecutor(workers)
+        self._free = Semaphore(workers)
         self._work: set[Future[Any]] = set()
 
     def catalogue(self) -> dict[str, Any]:
@@ -85,7 +88,8 @@ class Desk:
     def _task(self, question: Any) -> tuple[Task, str]:
         match question:
             case {"model": str(model), "task": str(task), "text": str(text)}:
-                return _entry(_entry(self.tasks, "model", model), "task", task), text
+                tasks = _entry(self.tasks, "model", model)
+                return _entry(tasks, "task", task), text
         reason = 'a question is {"model": ..., "task": ..., "text": ...}.'
         raise RefusalError(HTTPStatus.BAD_REQUEST, reason)
 

@@ -190,5 +190,8 @@ def _is_loopback(name: str) -> bool:
 
 def _authority(text: str, scheme: str = "http") -> tuple[str | None, int]:
     """The host and the port of `host:port`; no host where it is not of this form."""
-    found, usual = AUTHORITY.fullmatch(text), 443 if scheme == "https" else 80
-    return (None, 0) if found is None else ((found[1] or found[2]).lower(), int(found[3] or usual))
+    found = AUTHORITY.fullmatch(text)
+    if found is None:
+        return None, 0
+    usual = 443 if scheme == "https" else 80
+    return (found[1] or found[2]).lower(), int(found[3] or usual)
