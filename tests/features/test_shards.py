@@ -82,3 +82,26 @@ def test_parquet_shards_are_read(tmp_path: Path) -> None:
     found = CountShard(SCOPES, GRAPH.states)(tmp_path / "rows.parquet")
     wanted = counted(write(tmp_path, ROWS))
     assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def named(path: Path, rows: np.ndarray, names: str) -> Path:
+    cells = [",".join(names), *(",".join(map(str, row)) for row in rows.tolist())]
+    path.write_text("\n".join(cells) + "\n")
+    return path
+
+
+def test_columns_of_shards_go_by_their_names(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    first = named(tmp_path / "part-0.csv", ROWS[:30], "abcdef")
+    second = named(tmp_path / "part-1.csv", ROWS[30:60, ::-1], "fedcba")
+    columns = {name: ROWS[60:, i].tolist() for i, name in reversed([*enumerate("abcdef")])}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "part-2.parquet")
+    shards = [first, second, tmp_path / "part-2.parquet"]
+    there = MarkovField("grid:2x3", estimator="lap").fit_shards(shards)
+    here = MarkovField("grid:2x3", estimator="lap").fit(ROWS)
+    np.testing.assert_allclose(there.couplings_, here.couplings_, atol=1e-6)
+    assert there.variable_names_ == list("abcdef")
+    named(second, ROWS[30:60], "abzdef")
+    with pytest.raises(DataError, match=r"part-1\.csv: column 'z'"):
+        MarkovField("grid:2x3", estimator="lap").fit_shards([first, second])

@@ -220,7 +220,7 @@ class MarkovField(FieldQuestions):
         Parameters
         ----------
         paths
-            The files.
+            The files.  Where columns are named, the first file decides their order.
         executor
             Where they are counted: `mrflearn.execution.Serial` (default), `Processes` or
             `mrflearn.spark.Spark`.
@@ -238,7 +238,7 @@ class MarkovField(FieldQuestions):
         graph, self.codes_ = self._build(first.values, uniform=True)
         training = self._training(graph, missing=missing, counts_alone=True)
         place = Serial() if executor is None else executor
-        count = CountShard((), graph.states, missing, columns, self.codes_)
+        count = CountShard((), graph.states, missing, columns, self.codes_, first.names)
         warn_of_codes(first.values, self.codes_, first.names)
         rows = Samples.of(self.codes_.encode(first.values)) if len(first) else None
         self._keep(training.from_shards(graph, count, paths, place, rows))
@@ -268,13 +268,6 @@ class MarkovField(FieldQuestions):
             raise GraphError(f"the histograms have the shapes {seen}; this graph needs {shapes}.")
         weight = tables[0][0].sum().reshape(1)
         return self._keep(training.from_counts(graph, CliqueCounts(tables, weight)))
-
-    def _name_columns(self, names: Sequence[str] | None) -> None:
-        """Keeps the names of the columns, where there are any, as scikit-learn does."""
-        if names is not None:
-            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     @property
     def graph_(self) -> FactorGraph:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import Columns, read_sample_chunks
+from mrflearn.io.samples import Columns, column_order, read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 
 BLOCK = 1 << 17  # codes held at once
@@ -206,7 +206,8 @@ Scope = tuple[Int[Tensor, "q n"], Sequence[int]]  # variables of q cliques, and 
 class CountShard:
     """The task of one worker: read a file of samples a chunk at a time, and count.
 
-    `columns` are those that are variables, `codes` those of states that are not counted from 0.
+    `columns` are those that are variables, `codes` those of states that are not counted from 0;
+    a file with `names` in another order has its columns put in this one.
     Where values are `missing`, each variable has one more state, its last: "not seen".
     """
 
@@ -215,6 +216,7 @@ class CountShard:
     missing: bool = False
     columns: Columns | None = None
     codes: StateCodes | None = None
+    names: Sequence[str] | None = None
 
     def __call__(self, path: PathLike) -> list[Float[Tensor, "x q"]]:
         """For each scope the weight of every joint state of every clique."""
@@ -231,7 +233,9 @@ class CountShard:
         with closing(read_sample_chunks(path, columns=self.columns)) as chunks:
             for chunk in filter(len, chunks):
                 try:
-                    values = chunk.values if self.codes is None else self.codes.encode(chunk.values)
+                    order = column_order(self.names, chunk.names)
+                    values = chunk.values if order is None else chunk.values[:, order]
+                    values = values if self.codes is None else self.codes.encode(values)
                     rows = torch.as_tensor(values)
                     check_states(rows, self.states, missing_allowed=self.missing)
                 except DataError as error:
