@@ -24,6 +24,14 @@ from mrflearn.io.state_codes import StateCodes
 
 BLOCK = 1 << 17  # codes held at once
 NARROW = 256  # joint states that one byte can number
+LEAVE_OUT = (
+    "Missing values are for training by the estimators 'lap' and 'pl' alone; leave such rows out "
+    "here."
+)
+EXPECT_MISSING = (
+    "The estimator 'lap' learns from files with missing values where it is told of them: "
+    "fit_shards(..., missing=True), or --missing on the command line."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +178,16 @@ def clique_counts(
 
 
 def check_states(
-    states: Int[Tensor, "n v"], sizes: Int[Tensor, " v"], *, missing_allowed: bool = False
+    states: Int[Tensor, "n v"],
+    sizes: Int[Tensor, " v"],
+    *,
+    missing_allowed: bool = False,
+    remedy: str = LEAVE_OUT,
 ) -> None:
-    """Raises `DataError` naming row and column of the first entry that is no state."""
+    """Raises `DataError` naming row and column of the first entry that is no state.
+
+    `remedy`: what to do where values are missing, and none may be.
+    """
     if states.ndim != 2 or states.shape[1] != len(sizes):
         seen = f"samples have the shape {tuple(states.shape)}"
         columns = f"this field has {len(sizes)} variables, one per column"
@@ -185,10 +200,7 @@ def check_states(
     row, column = ((states < lowest) | (states >= sizes)).nonzero()[0].tolist()
     value, place = int(states[row, column]), f"sample row {row}, column {column}"
     if value == -1:
-        raise DataError(
-            f"{place}: a value is missing (NaN, NA or -1). Missing values are for training by the "
-            "estimators 'lap' and 'pl' alone; leave such rows out here."
-        )
+        raise DataError(f"{place}: a value is missing (NaN, NA or -1). {remedy}")
     hint = "Give more `states`; or, where the table counts from 1, none, to take its own codes."
     if value < 0:
         hint = "Are these spins of -1 and +1? Write them as 0 and 1."
@@ -237,7 +249,9 @@ class CountShard:
                     values = chunk.values if order is None else chunk.values[:, order]
                     values = values if self.codes is None else self.codes.encode(values)
                     rows = torch.as_tensor(values)
-                    check_states(rows, self.states, missing_allowed=self.missing)
+                    check_states(
+                        rows, self.states, missing_allowed=self.missing, remedy=EXPECT_MISSING
+                    )
                 except DataError as error:
                     raise DataError(error.problem, path=path) from error
                 yield replace(Samples.of(rows), missing=self.missing)
