@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import mrflearn
 from mrflearn import FieldStructure, MarkovField, PottsField
@@ -310,3 +312,18 @@ def test_columns_numbered_by_pandas_go_by_their_numbers() -> None:
     backwards = Frame(ISING[:, ::-1], [*map(str, range(6))][::-1])
     assert model.score(backwards) == model.score(ISING)
     assert model.score(Frame(ISING, list("abcdef"))) == model.score(ISING)
+
+
+@pytest.mark.parametrize("model", [MarkovField("grid:2x3"), PottsField()], ids=["field", "potts"])
+def test_tables_that_cannot_be_written_to_are_taken_silently(model: Any) -> None:
+    # As pandas has handed them out since version 3.
+    rows, weights = ISING.copy(), np.ones(len(ISING))
+    rows.setflags(write=False)
+    weights.setflags(write=False)
+    often = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(action="error"):
+            model.fit(Frame(rows, list("abcdef")), sample_weight=weights).score(rows)
+    finally:
+        torch.set_warn_always(often)

@@ -50,7 +50,8 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
         )
     if not table.shape[1]:
         raise DataError(f"0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")
-    return table, spins
+    # pandas hands out arrays that cannot be written to, of which torch makes no tensors silently.
+    return table if table.flags.writeable else table.copy(), spins
 
 
 def _numbers(X: Any) -> NDArray[Any]:
@@ -142,7 +143,7 @@ def sample_weights(weights: ArrayLike | None, samples: int, device: torch.device
     """One weight per row; None where none were given."""
     if weights is None:
         return None
-    values = torch.as_tensor(np.asarray(weights, dtype=np.float64), device=device)
+    values = torch.as_tensor(np.array(weights, dtype=np.float64), device=device)
     if values.shape != (samples,) or not bool((values >= 0).all() & values.isfinite().all()):
         raise SettingsError("sample_weight must hold one finite number >= 0 for every row.")
     if not bool(values.any()):
