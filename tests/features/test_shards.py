@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from mrflearn.errors import DataError
 from mrflearn.execution.executor import Serial
 from mrflearn.features.observations import CountShard, Samples, clique_counts
 from mrflearn.graph.builders import grid
+from mrflearn.io.samples import SampleTable
 
 GRAPH = grid(2, 3)
 SCOPES = [(group.scope, GRAPH.shape(group)) for group in GRAPH.groups]
@@ -72,6 +74,31 @@ def test_bad_shards_are_named(tmp_path: Path) -> None:
         MarkovField("grid:2x3", states=2, estimator="lap").fit_shards(paths)
     with pytest.raises(DataError, match="no files"):
         MarkovField("grid:2x3", estimator="lap").fit_shards([])
+
+
+@pytest.mark.parametrize(
+    ("paths", "says"),
+    [
+        ("part-*.csv", "glob"),
+        (["part-*.csv"], "glob"),
+        ("part-0.csv", r"\['part-0.csv'\]"),
+        (Path("part-0.csv"), r"\['part-0.csv'\]"),
+        (ROWS, "ndarray in memory goes to fit"),
+        (SampleTable(tuple("abcdef"), ROWS), "SampleTable in memory goes to fit"),
+        ([ROWS, ROWS], "ndarray"),
+        (None, "list of names"),
+    ],
+)
+def test_what_is_no_list_of_files_is_refused(paths: Any, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        MarkovField("grid:2x3", estimator="lap").fit_shards(paths)
+
+
+def test_files_may_come_one_by_one(tmp_path: Path) -> None:
+    paths = write(tmp_path, ROWS)
+    there = MarkovField("grid:2x3", estimator="lap").fit_shards(path for path in paths)
+    here = MarkovField("grid:2x3", estimator="lap").fit_shards(paths)
+    np.testing.assert_array_equal(there.couplings_, here.couplings_)
 
 
 def test_parquet_shards_are_read(tmp_path: Path) -> None:

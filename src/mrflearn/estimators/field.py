@@ -7,7 +7,7 @@ does LAP, at a cost linear in the cliques, and it learns from rows with values m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import DataError, GraphError
+from mrflearn.errors import GraphError
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import (
@@ -27,6 +27,7 @@ from mrflearn.estimators.field_inputs import (
     field_graph,
     molecule_of,
     sample_weights,
+    shard_files,
     state_table,
     warn_of_codes,
 )
@@ -206,7 +207,7 @@ class MarkovField(FieldQuestions):
 
     def fit_shards(
         self,
-        paths: Sequence[PathLike],
+        paths: Iterable[PathLike],
         executor: Executor | None = None,
         *,
         columns: Sequence[str | int] | None = None,
@@ -230,10 +231,9 @@ class MarkovField(FieldQuestions):
             Whether values may be missing.
 
         """
-        if not paths:
-            raise DataError("no files of samples were given.")
+        files = shard_files(paths)
         # The first rows of the first file show the columns and, mostly, the states.
-        with closing(read_sample_chunks(paths[0], columns=columns)) as tables:
+        with closing(read_sample_chunks(files[0], columns=columns)) as tables:
             first = next(tables)
         graph, self.codes_ = self._build(first.values, uniform=True)
         training = self._training(graph, missing=missing, counts_alone=True)
@@ -241,7 +241,7 @@ class MarkovField(FieldQuestions):
         count = CountShard((), graph.states, missing, columns, self.codes_, first.names)
         warn_of_codes(first.values, self.codes_, first.names)
         rows = Samples.of(self.codes_.encode(first.values)) if len(first) else None
-        self._keep(training.from_shards(graph, count, paths, place, rows))
+        self._keep(training.from_shards(graph, count, files, place, rows))
         self._name_columns(first.names)
         self.spins_ = first.spins
         return self
