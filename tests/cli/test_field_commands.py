@@ -145,3 +145,14 @@ def test_columns_of_files_go_by_their_names(samples: Path, tmp_path: Path) -> No
     assert failed.code == 1
     assert "other.csv" in failed.err
     assert "'z'" in failed.err
+
+
+def test_files_with_missing_values_name_the_option_they_need(samples: Path, tmp_path: Path) -> None:
+    holes = tmp_path / "holes.csv"
+    holes.write_text("0,1,NA,0,0,1\n1,1,0,0,1,1\n")
+    words = [str(samples), str(holes), "--graph", "grid:2x3", "--estimator", "lap", "-q"]
+    failed = run("train", "field", *words, "-o", str(tmp_path / "m"))
+    assert failed.code == 1
+    assert "holes.csv" in failed.err
+    assert "Give --missing:" in failed.err
+    assert run("train", "field", *words, "--missing", "-o", str(tmp_path / "m")).code == 0

@@ -29,8 +29,7 @@ LEAVE_OUT = (
     "here."
 )
 EXPECT_MISSING = (
-    "The estimator 'lap' learns from files with missing values where it is told of them: "
-    "fit_shards(..., missing=True), or --missing on the command line."
+    "Give missing=True: the estimator 'lap' then learns from files in which values are missing."
 )
 
 
