@@ -114,3 +114,45 @@ def test_a_master_needs_the_engine_it_belongs_to(samples: Path, tmp_path: Path) 
     failed = run("train", "field", *words)
     assert failed.code == 2
     assert "--engine spark" in failed.err
+
+
+def test_columns_of_files_go_by_their_names(samples: Path, tmp_path: Path) -> None:
+    rows = np.loadtxt(samples, delimiter=",", dtype=int)
+
+    def written(name: str, header: str, values: np.ndarray) -> str:
+        path = tmp_path / name
+        np.savetxt(path, values, fmt="%d", delimiter=",", header=",".join(header), comments="")
+        return str(path)
+
+    plain = written("plain.csv", "abcdef", rows[:2000])
+    moved = written("moved.csv", "fedcba", rows[2000:, ::-1])
+    other = written("other.csv", "abzdef", rows)
+    how = ("--graph", "grid:2x3", "--estimator", "ml", "-q")
+    model, whole = str(tmp_path / "m"), str(tmp_path / "whole")
+    assert run("train", "field", plain, moved, *how, "-o", model).code == 0
+    assert run("train", "field", str(samples), *how, "-o", whole).code == 0
+    for verb in ("score", "evaluate"):
+        figures = [run(verb, model, moved, "--json").json()]
+        straight = written("straight.csv", "abcdef", rows[2000:])
+        figures += [run(verb, field, straight, "--json").json() for field in (model, whole)]
+        values = [own["log_likelihood_per_sample"] for own in figures]
+        assert values[0] == values[1] == pytest.approx(values[2], abs=1e-5)
+        failed = run(verb, model, other)
+        assert failed.code == 1
+        assert "other.csv" in failed.err
+        assert "'z'" in failed.err
+    failed = run("train", "field", plain, other, *how, "-o", str(tmp_path / "n"))
+    assert failed.code == 1
+    assert "other.csv" in failed.err
+    assert "'z'" in failed.err
+
+
+def test_files_with_missing_values_name_the_option_they_need(samples: Path, tmp_path: Path) -> None:
+    holes = tmp_path / "holes.csv"
+    holes.write_text("0,1,NA,0,0,1\n1,1,0,0,1,1\n")
+    words = [str(samples), str(holes), "--graph", "grid:2x3", "--estimator", "lap", "-q"]
+    failed = run("train", "field", *words, "-o", str(tmp_path / "m"))
+    assert failed.code == 1
+    assert "holes.csv" in failed.err
+    assert "Give --missing:" in failed.err
+    assert run("train", "field", *words, "--missing", "-o", str(tmp_path / "m")).code == 0

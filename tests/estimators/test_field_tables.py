@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import mrflearn
 from mrflearn import FieldStructure, MarkovField, PottsField
@@ -279,3 +281,49 @@ def test_files_of_coded_items_give_the_same_field(estimator: str, tmp_path: Path
     (tmp_path / "two.csv").write_text("1,2,1,1,2,3\n")
     with pytest.warns(DataWarning), pytest.raises(DataError, match=r"two\.csv.*column 5: 3"):
         MarkovField("grid:2x3", estimator=estimator).fit_shards(paths)
+
+
+@pytest.mark.parametrize(
+    "model", [MarkovField("grid:2x3", estimator="lap"), PottsField()], ids=["field", "potts"]
+)
+def test_columns_of_an_answer_go_by_their_names(
+    model: MarkovField | PottsField, tmp_path: Path
+) -> None:
+    names = tuple("abcdef")
+    model.fit(SampleTable(names, ISING)).save(tmp_path / "m")
+    order = [3, 0, 5, 1, 4, 2]
+    moved = SampleTable(tuple(names[i] for i in order), ISING[:, order])
+    for field in (model, mrflearn.load(tmp_path / "m")):
+        expected = field.score_samples(ISING[:9])
+        np.testing.assert_array_equal(field.score_samples(Frame(ISING[:9], list(names))), expected)
+        np.testing.assert_array_equal(field.score_samples(moved)[:9], expected)
+        with pytest.raises(DataError, match=r"'z' is not among .* 'c'"):
+            field.score(Frame(ISING, list("abzdef")))
+        with pytest.raises(DataError, match="'id' is not among"):
+            field.score(Frame(np.hstack([ISING, ISING[:, :1]]), [*names, "id"]))
+        # The numbers that pandas gives where it is given no names are none.
+        np.testing.assert_array_equal(
+            field.score_samples(Frame(ISING[:9], [*map(str, range(6))])), expected
+        )
+
+
+def test_columns_numbered_by_pandas_go_by_their_numbers() -> None:
+    model = MarkovField("grid:2x3", estimator="lap").fit(Frame(ISING, [*map(str, range(6))]))
+    backwards = Frame(ISING[:, ::-1], [*map(str, range(6))][::-1])
+    assert model.score(backwards) == model.score(ISING)
+    assert model.score(Frame(ISING, list("abcdef"))) == model.score(ISING)
+
+
+@pytest.mark.parametrize("model", [MarkovField("grid:2x3"), PottsField()], ids=["field", "potts"])
+def test_tables_that_cannot_be_written_to_are_taken_silently(model: Any) -> None:
+    # As pandas has handed them out since version 3.
+    rows, weights = ISING.copy(), np.ones(len(ISING))
+    rows.setflags(write=False)
+    weights.setflags(write=False)
+    often = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(action="error"):
+            model.fit(Frame(rows, list("abcdef")), sample_weight=weights).score(rows)
+    finally:
+        torch.set_warn_always(often)

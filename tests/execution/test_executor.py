@@ -134,3 +134,27 @@ def test_ctrl_c_ends_all_processes_at_once(tmp_path: Path) -> None:
     assert time.monotonic() - started < 30
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "MarkovField('grid:2x3', estimator='lap', n_jobs=2).fit(rows)",
+        "with Processes(2) as place:\n    list(place.map(abs, [1, 2, 3]))",
+    ],
+    ids=["n_jobs", "processes"],
+)
+def test_a_script_without_a_guard_is_told_to_have_one(tmp_path: Path, work: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\n"
+        "from mrflearn import MarkovField\n"
+        "from mrflearn.execution import Processes\n"
+        f"rows = np.random.default_rng(0).integers(0, 2, (50, 6))\n{work}\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 1
+    assert '__name__ == "__main__"' in ended.stderr.splitlines()[-1]
+    assert "freeze_support" not in ended.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -25,6 +26,7 @@ from mrflearn.graph.builders import grid
 from mrflearn.objectives.expected_counts import ExpectedCounts
 from mrflearn.objectives.field_objectives import Criterion
 from support import tasks
+from support.command import run
 from support.labelled_fields import assert_partitions_add_up, labelled
 from support.spark_cluster import SparkCluster, why_not
 from support.tasks import slow_square
@@ -130,10 +132,30 @@ def test_ctrl_c_does_what_it_did_before_there_was_a_cluster(spark: Spark) -> Non
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.parametrize("master", ["spark://127.0.0.1:9", "spark://127.0.0.1"])
-def test_a_master_that_is_not_there_is_named_at_once(master: str) -> None:
-    with pytest.raises(ExecutionError, match=f"no Spark at '{master}'"):
+@pytest.mark.parametrize(
+    ("master", "reason"),
+    [
+        ("spark://127.0.0.1:9", "refused"),
+        ("spark://127.0.0.1", "no port"),
+        ("nonsense", "local"),
+        ("local[2", "local"),
+    ],
+)
+def test_a_master_that_is_not_there_is_named_at_once(master: str, reason: str) -> None:
+    with pytest.raises(ExecutionError, match=f"no Spark at '{re.escape(master)}'.*{reason}"):
         Spark(master)
+
+
+def test_what_shards_cannot_teach_is_refused_before_spark_starts(
+    shards: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", started.append)
+    words = [str(path) for path in shards] + ["--engine", "spark", "--master", "local[2]"]
+    failed = run("train", "field", *words, "--estimator", "pl", "-q", "-o", str(tmp_path / "m"))
+    assert failed.code == 1
+    assert "'pl' needs whole rows" in failed.err
+    assert not started
 
 
 def test_order_is_kept_and_nothing_is_nothing(spark: Spark) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from mrflearn.errors import DataError
 from mrflearn.execution.executor import Serial
 from mrflearn.features.observations import CountShard, Samples, clique_counts
 from mrflearn.graph.builders import grid
+from mrflearn.io.samples import SampleTable
 
 GRAPH = grid(2, 3)
 SCOPES = [(group.scope, GRAPH.shape(group)) for group in GRAPH.groups]
@@ -59,7 +61,7 @@ def test_missing_values_are_counted_where_they_are_expected(tmp_path: Path) -> N
     there = MarkovField("grid:2x3", estimator="lap").fit_shards(paths, missing=True)
     here = MarkovField("grid:2x3", estimator="lap").fit(rows)
     np.testing.assert_allclose(there.couplings_, here.couplings_, atol=1e-6)
-    with pytest.raises(DataError, match=r"part-0\.csv: .*row 3, column 2"):
+    with pytest.raises(DataError, match=r"part-0\.csv: .*row 3, column 2.*missing=True.*'lap'"):
         MarkovField("grid:2x3", estimator="lap").fit_shards(paths)
     with pytest.raises(DataError, match="by 'lap' alone"):
         MarkovField("grid:2x3", estimator="ml").fit_shards(paths, missing=True)
@@ -74,6 +76,31 @@ def test_bad_shards_are_named(tmp_path: Path) -> None:
         MarkovField("grid:2x3", estimator="lap").fit_shards([])
 
 
+@pytest.mark.parametrize(
+    ("paths", "says"),
+    [
+        ("part-*.csv", "glob"),
+        (["part-*.csv"], "glob"),
+        ("part-0.csv", r"\['part-0.csv'\]"),
+        (Path("part-0.csv"), r"\['part-0.csv'\]"),
+        (ROWS, "ndarray in memory goes to fit"),
+        (SampleTable(tuple("abcdef"), ROWS), "SampleTable in memory goes to fit"),
+        ([ROWS, ROWS], "ndarray"),
+        (None, "list of names"),
+    ],
+)
+def test_what_is_no_list_of_files_is_refused(paths: Any, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        MarkovField("grid:2x3", estimator="lap").fit_shards(paths)
+
+
+def test_files_may_come_one_by_one(tmp_path: Path) -> None:
+    paths = write(tmp_path, ROWS)
+    there = MarkovField("grid:2x3", estimator="lap").fit_shards(path for path in paths)
+    here = MarkovField("grid:2x3", estimator="lap").fit_shards(paths)
+    np.testing.assert_array_equal(there.couplings_, here.couplings_)
+
+
 def test_parquet_shards_are_read(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -82,3 +109,26 @@ def test_parquet_shards_are_read(tmp_path: Path) -> None:
     found = CountShard(SCOPES, GRAPH.states)(tmp_path / "rows.parquet")
     wanted = counted(write(tmp_path, ROWS))
     assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def named(path: Path, rows: np.ndarray, names: str) -> Path:
+    cells = [",".join(names), *(",".join(map(str, row)) for row in rows.tolist())]
+    path.write_text("\n".join(cells) + "\n")
+    return path
+
+
+def test_columns_of_shards_go_by_their_names(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    first = named(tmp_path / "part-0.csv", ROWS[:30], "abcdef")
+    second = named(tmp_path / "part-1.csv", ROWS[30:60, ::-1], "fedcba")
+    columns = {name: ROWS[60:, i].tolist() for i, name in reversed([*enumerate("abcdef")])}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "part-2.parquet")
+    shards = [first, second, tmp_path / "part-2.parquet"]
+    there = MarkovField("grid:2x3", estimator="lap").fit_shards(shards)
+    here = MarkovField("grid:2x3", estimator="lap").fit(ROWS)
+    np.testing.assert_allclose(there.couplings_, here.couplings_, atol=1e-6)
+    assert there.variable_names_ == list("abcdef")
+    named(second, ROWS[30:60], "abzdef")
+    with pytest.raises(DataError, match=r"part-1\.csv: column 'z'"):
+        MarkovField("grid:2x3", estimator="lap").fit_shards([first, second])

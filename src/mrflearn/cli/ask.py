@@ -84,9 +84,11 @@ def options_read(verb: str, words: Iterable[str]) -> set[str] | None:
 def _rows(asked: Mapping[str, Any]) -> tuple[Any, int]:
     """The rows of the file without missing values, and how many were left out."""
     from mrflearn.cli.train_field import read_rows
+    from mrflearn.io.samples import SampleTable
 
     path = asked["file"]
-    values = read_rows(path, *(asked[name] for name in ROWS)).values
+    table = read_rows(path, *(asked[name] for name in ROWS))
+    values = table.values
     complete = values[(values >= 0).all(axis=1)]
     left_out = len(values) - len(complete)
     if left_out:
@@ -94,7 +96,7 @@ def _rows(asked: Mapping[str, Any]) -> tuple[Any, int]:
     if not len(complete):
         what = "every row has a missing value" if len(values) else "there are no rows in it"
         raise DataError(f"{what}: there is nothing to evaluate on.", path=path)
-    return complete, left_out
+    return SampleTable(table.names, complete), left_out
 
 
 def _draw(blocks: Sequence[Block], path: Path | None) -> None:

@@ -7,7 +7,7 @@ does LAP, at a cost linear in the cliques, and it learns from rows with values m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import DataError, GraphError
+from mrflearn.errors import GraphError
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import (
@@ -27,6 +27,7 @@ from mrflearn.estimators.field_inputs import (
     field_graph,
     molecule_of,
     sample_weights,
+    shard_files,
     state_table,
     warn_of_codes,
 )
@@ -208,7 +209,7 @@ class MarkovField(FieldQuestions):
 
     def fit_shards(
         self,
-        paths: Sequence[PathLike],
+        paths: Iterable[PathLike],
         executor: Executor | None = None,
         *,
         columns: Sequence[str | int] | None = None,
@@ -222,7 +223,7 @@ class MarkovField(FieldQuestions):
         Parameters
         ----------
         paths
-            The files.
+            The files.  Where columns are named, the first file decides their order.
         executor
             Where they are counted: `mrflearn.execution.Serial` (default), `Processes` or
             `mrflearn.spark.Spark`.
@@ -232,18 +233,17 @@ class MarkovField(FieldQuestions):
             Whether values may be missing.
 
         """
-        if not paths:
-            raise DataError("no files of samples were given.")
+        files = shard_files(paths)
         # The first rows of the first file show the columns and, mostly, the states.
-        with closing(read_sample_chunks(paths[0], columns=columns)) as tables:
+        with closing(read_sample_chunks(files[0], columns=columns)) as tables:
             first = next(tables)
         graph, self.codes_ = self._build(first.values, uniform=True)
         training = self._training(graph, missing=missing, counts_alone=True)
         place = Serial() if executor is None else executor
-        count = CountShard((), graph.states, missing, columns, self.codes_)
+        count = CountShard((), graph.states, missing, columns, self.codes_, first.names)
         warn_of_codes(first.values, self.codes_, first.names)
         rows = Samples.of(self.codes_.encode(first.values)) if len(first) else None
-        self._keep(training.from_shards(graph, count, paths, place, rows))
+        self._keep(training.from_shards(graph, count, files, place, rows))
         self._name_columns(first.names)
         self.spins_ = first.spins
         return self
@@ -270,13 +270,6 @@ class MarkovField(FieldQuestions):
             raise GraphError(f"the histograms have the shapes {seen}; this graph needs {shapes}.")
         weight = tables[0][0].sum().reshape(1)
         return self._keep(training.from_counts(graph, CliqueCounts(tables, weight)))
-
-    def _name_columns(self, names: Sequence[str] | None) -> None:
-        """Keeps the names of the columns, where there are any, as scikit-learn does."""
-        if names is not None:
-            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     @property
     def graph_(self) -> FactorGraph:

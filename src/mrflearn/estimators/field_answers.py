@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
-from mrflearn.estimators.field_inputs import TakesTables, state_rows
+from mrflearn.estimators.field_inputs import TakesTables, column_names, state_rows
 from mrflearn.features.observations import check_states
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
@@ -22,6 +23,7 @@ from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.sampling import Drawing
 from mrflearn.io.alignments import Molecule
 from mrflearn.io.files import PathLike
+from mrflearn.io.samples import column_order
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.io.uai import write_network
 from mrflearn.objectives.pseudolikelihood import log_conditionals
@@ -72,6 +74,13 @@ class FieldQuestions(TakesTables, Estimator):
     spins_: bool = False  # learned from spins: -1 and 1 stand for the states 0 and 1
     codes_: StateCodes | None = None  # of columns whose states are not counted from 0
     molecule_: Molecule | None = None  # of an alignment, whose letters its states number
+
+    def _name_columns(self, names: Sequence[str] | None) -> None:
+        """Keeps the names of the columns, where there are any, as scikit-learn does."""
+        if names is not None:
+            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     @property
     @abstractmethod
@@ -328,7 +337,8 @@ class FieldQuestions(TakesTables, Estimator):
         Parameters
         ----------
         X
-            Rows as those learned from: states, codes or spins.
+            Rows as those learned from: states, codes or spins.  Named columns are put in the order
+            learned from; other names than those are refused.
 
         Returns
         -------
@@ -337,6 +347,8 @@ class FieldQuestions(TakesTables, Estimator):
 
         """
         rows = state_rows(X, spins=self.spins_)
+        order = column_order(getattr(self, "feature_names_in_", None), column_names(X))
+        rows = rows if order is None else rows[:, order]
         if rows.shape[1] != self.n_features_in_:
             raise DataError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -17,6 +20,7 @@ from mrflearn.errors import DataError, DataWarning, GraphError, SettingsError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.alignments import ALPHABETS, Molecule
+from mrflearn.io.files import PathLike
 from mrflearn.io.samples import MISSING, array_states
 from mrflearn.io.state_codes import StateCodes, gaps, observed_range
 
@@ -50,7 +54,8 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
         )
     if not table.shape[1]:
         raise DataError(f"0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")
-    return table, spins
+    # pandas hands out arrays that cannot be written to, of which torch makes no tensors silently.
+    return table if table.flags.writeable else table.copy(), spins
 
 
 def _numbers(X: Any) -> NDArray[Any]:
@@ -89,6 +94,38 @@ def column_names(X: object) -> list[str] | None:
     """The names of the columns of a data frame; None for what has none."""
     names = getattr(X, "columns", None)
     return None if names is None else [str(name) for name in names]
+
+
+def shard_files(paths: Any) -> list[PathLike]:
+    """The files of samples that a user named; an error for what is one text, a pattern, a table."""
+    if isinstance(paths, str | os.PathLike):
+        remedy = (
+            f"sorted(glob.glob({str(paths)!r}))"
+            if glob.has_magic(str(paths))
+            else f"[{str(paths)!r}]"
+        )
+        raise DataError(f"files of samples come as a list, and this is one name. Try {remedy}.")
+    if (
+        hasattr(paths, "columns")
+        or isinstance(paths, np.ndarray)
+        or not isinstance(paths, Iterable)
+    ):
+        kind = type(paths).__name__
+        raise DataError(f"files of samples are a list of names; a {kind} in memory goes to fit.")
+    files = list(paths)
+    if not files:
+        raise DataError("no files of samples were given.")
+    for file in files:
+        if not isinstance(file, str | os.PathLike):
+            kind = type(file).__name__
+            raise DataError(
+                f"files of samples are a list of names; one of these is a {kind}. Tables in memory "
+                "go to fit, all rows together."
+            )
+        if not Path(file).exists() and glob.has_magic(str(file)):
+            listing = f"sorted(glob.glob({str(file)!r}))"
+            raise DataError(f"there is no such file. Is it a pattern? Try {listing}.", path=file)
+    return files
 
 
 def molecule_of(source: Any) -> Molecule | None:
@@ -142,7 +179,7 @@ def sample_weights(weights: ArrayLike | None, samples: int, device: torch.device
     """One weight per row; None where none were given."""
     if weights is None:
         return None
-    values = torch.as_tensor(np.asarray(weights, dtype=np.float64), device=device)
+    values = torch.as_tensor(np.array(weights, dtype=np.float64), device=device)
     if values.shape != (samples,) or not bool((values >= 0).all() & values.isfinite().all()):
         raise SettingsError("sample_weight must hold one finite number >= 0 for every row.")
     if not bool(values.any()):

@@ -15,7 +15,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.field_answers import FieldQuestions
-from mrflearn.estimators.field_inputs import molecule_of, sample_weights, state_rows
+from mrflearn.estimators.field_inputs import column_names, molecule_of, sample_weights, state_rows
 from mrflearn.execution.resources import choose_device, choose_dtype, require_memory
 from mrflearn.features.observations import Samples, check_states
 from mrflearn.graph.contacts import contact_scores
@@ -24,7 +24,7 @@ from mrflearn.io.alignments import ALPHABETS
 from mrflearn.io.files import PathLike
 from mrflearn.kernels.potts_pseudolikelihood import CodedRows
 from mrflearn.models.potts import PottsModel
-from mrflearn.models.storage import figure
+from mrflearn.models.storage import figure, texts
 from mrflearn.objectives.base import Autograd, Layout
 from mrflearn.objectives.problem import Diagonal, Penalty
 from mrflearn.objectives.pseudolikelihood import coded_samples, dense_pseudolikelihood
@@ -80,6 +80,8 @@ class PottsField(FieldQuestions):
         How training ended; of a loaded field, without its history.
     n_features_in_
         The number of columns.
+    feature_names_in_
+        The names of the columns, where the samples had names.
 
     """
 
@@ -123,6 +125,7 @@ class PottsField(FieldQuestions):
         """
         del y  # scikit-learn passes it to every estimator
         rows, states = self._rows(X)
+        self._name_columns(column_names(X))
         self.molecule_ = molecule_of(X)
         weights = sample_weights(sample_weight, len(rows), rows.device)
         if weights is None and self.identity is not None:
@@ -178,7 +181,8 @@ class PottsField(FieldQuestions):
 
     def _learned_parts(self) -> Parts:
         parameters = self.model_.parameters()
-        learned = {"n_effective": self.n_effective_, "molecule": self.molecule_}
+        names = list(getattr(self, "feature_names_in_", [])) or None
+        learned = {"n_effective": self.n_effective_, "molecule": self.molecule_, "names": names}
         return learned | self._training_parts(), parameters
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -186,6 +190,7 @@ class PottsField(FieldQuestions):
         self.potentials_  # noqa: B018 - built once to see that shapes agree
         self.n_features_in_ = len(self.model_.fields)
         self.n_effective_ = float(figure(learned["n_effective"]))
+        self._name_columns(None if learned["names"] is None else texts(learned, "names"))
         self.molecule_ = molecule_of(learned)
         self._restore_training(self.model_, learned)
 

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from operator import add
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, final
@@ -87,6 +87,7 @@ def added_up(results: Iterable[Result]) -> Result:
     return reduce(add, stream, first)
 
 
+UNGUARDED = 86  # how a worker ends that was to start workers itself, while it read the main script
 AHEAD = 2  # items handed out before they are needed, for each process
 
 
@@ -96,6 +97,8 @@ class Processes(Executor):
 
     Each computes with `threads` threads.  A task travels once to each process, however many items
     it has.  What a task raises is raised here; Ctrl-C ends the processes with everything else.
+    Each process imports the script that was run, whose own work must therefore stand below
+    `if __name__ == "__main__":`.
     """
 
     def __init__(self, count: int | None = None, *, threads: int = 1) -> None:
@@ -121,11 +124,7 @@ class Processes(Executor):
                     waiting.extend(pool.submit(_work, path, item) for item in islice(stream, 1))
                     yield result
             except BrokenProcessPool as broken:
-                self._end()
-                raise ExecutionError(
-                    "a worker process ended in the middle of its work. Was it killed for memory? "
-                    "Try fewer processes."
-                ) from broken
+                raise ExecutionError(self._why_broken()) from broken
             except KeyboardInterrupt:
                 self._end()
                 raise
@@ -147,10 +146,29 @@ class Processes(Executor):
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
+            if getattr(current_process(), "_inheriting", False):
+                raise SystemExit(UNGUARDED)  # the parent says why; Python would, in 60 lines each
             # Forking a process whose threads hold locks can hang; a fresh interpreter cannot.
             context = get_context("spawn")
             self._pool = ProcessPoolExecutor(self.count, context, _prepare, (self.threads,))
         return self._pool
+
+    def _why_broken(self) -> str:
+        """What made a worker end, once all have."""
+        pool, self._pool = self._pool, None
+        workers = list((getattr(pool, "_processes", None) or {}).values())
+        if pool is not None:
+            pool.shutdown()  # from here on it is known how each of them ended
+        if any(worker.exitcode == UNGUARDED for worker in workers):
+            return (
+                "each process starts by importing the script that was run, and this one starts "
+                "processes whenever it is imported. Put the work of the script below "
+                '`if __name__ == "__main__":`, and run it again.'
+            )
+        return (
+            "a worker process ended in the middle of its work. Was it killed for memory? Try fewer "
+            "processes."
+        )
 
     def _end(self) -> None:
         """Ends the processes at once, work or no work."""

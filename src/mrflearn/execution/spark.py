@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
 from typing import Any, Self, TypeVar, final
 
@@ -27,36 +28,47 @@ Outcome = tuple[bool, Any]  # (False, a result), or (True, the error that was me
 SLICES_PER_CORE = 4  # so that a lost or slow worker costs little
 SECONDS_TO_REACH = 10.0  # a master
 STANDALONE = "spark://"
+MASTERS = re.compile(r"spark://.+|yarn|k8s://.+|local|local\[[^\]]+\]|local-cluster\[[^\]]+\]")
 
 
 @final
 class Spark:
     """The cluster at a master URL: `spark://host:7077`, `yarn`, `k8s://...` or `local[2]`.
 
-    `settings` are Spark's own (`{"spark.executor.memory": "4g"}`).  A task that raises fails the
-    job at once with its own error; a worker that is lost has its work done again by others.
+    `settings` are Spark's own (`{"spark.executor.memory": "4g"}`).  A master that cannot be reached
+    is refused at once; Spark itself starts with the first task, so that what cannot be learned is
+    refused before.  A task that raises fails the job at once with its own error; a worker that is
+    lost has its work done again by others.
     """
 
     def __init__(self, master: str, settings: dict[str, str] | None = None) -> None:
         try:
-            from pyspark import SparkConf, SparkContext
+            import pyspark  # noqa: F401
         except ImportError as missing:
             message = "needs Spark and Java 17: pip install 'mrflearn[spark]'"
             raise MissingExtraError(message) from missing
         _reach(master)
-        conf = SparkConf().setMaster(master).setAppName("mrflearn")
+        self.master, self.settings = master, dict(settings or {})
+
+    @cached_property
+    def _context(self) -> Any:
+        """Spark, which starts on first use."""
+        from pyspark import SparkConf, SparkContext
+
+        conf = SparkConf().setMaster(self.master).setAppName("mrflearn")
         conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
-        for name, value in (settings or {}).items():
+        for name, value in self.settings.items():
             conf.set(name, value)
         try:
             with _same_ctrl_c():
-                self._context: Any = SparkContext.getOrCreate(conf)
+                context: Any = SparkContext.getOrCreate(conf)
         except Exception as error:  # py4j raises kinds of its own, some of them plain Exceptions
-            raise ExecutionError(f"no Spark at {master!r}: {_cause(error)}") from error
-        self._context.setLogLevel("ERROR")
+            raise ExecutionError(f"no Spark at {self.master!r}: {_cause(error)}") from error
+        context.setLogLevel("ERROR")
         if "PYSPARK_PYTHON" not in os.environ:
             # Spark would take any python3; workers on this machine have the one that runs this.
-            self._context.pythonExec = sys.executable
+            context.pythonExec = sys.executable
+        return context
 
     def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         return chain.from_iterable(self._slices(task, items, list))
@@ -85,8 +97,9 @@ class Spark:
         return (result for _, result in sorted(answers, key=lambda answer: answer[0]))
 
     def close(self) -> None:
-        """Leaves the cluster."""
-        self._context.stop()
+        """Leaves the cluster; the next task would start Spark again."""
+        if (context := self.__dict__.pop("_context", None)) is not None:
+            context.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -127,15 +140,26 @@ class Spark:
 
 
 def _reach(master: str) -> None:
-    """An error where no standalone master listens: Spark would try for a minute, and log it all."""
+    """An error where a master cannot be, or a standalone one does not listen.
+
+    Spark would print what Java says of the first, and try for a minute to reach the second.
+    """
+    if not MASTERS.fullmatch(master):
+        raise ExecutionError(
+            f"no Spark at {master!r}: that is not the URL of a master. Such are spark://HOST:7077, "
+            "yarn, k8s://https://HOST:PORT, and local[2] for two cores of this machine."
+        )
     if not master.startswith(STANDALONE):
         return
     problem: Exception | None = None
     for address in master.removeprefix(STANDALONE).split(","):  # several stand by for each other
         host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            problem = ValueError(f"{address!r} has no port. Masters mostly listen at 7077")
+            continue
         try:
             socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_REACH).close()
-        except (OSError, ValueError) as error:
+        except (OSError, OverflowError) as error:
             problem = error
         else:
             return

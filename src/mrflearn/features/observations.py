@@ -19,11 +19,18 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import Columns, read_sample_chunks
+from mrflearn.io.samples import Columns, column_order, read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 
 BLOCK = 1 << 17  # codes held at once
 NARROW = 256  # joint states that one byte can number
+LEAVE_OUT = (
+    "Missing values are for training by the estimators 'lap' and 'pl' alone; leave such rows out "
+    "here."
+)
+EXPECT_MISSING = (
+    "Give missing=True: the estimator 'lap' then learns from files in which values are missing."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +177,16 @@ def clique_counts(
 
 
 def check_states(
-    states: Int[Tensor, "n v"], sizes: Int[Tensor, " v"], *, missing_allowed: bool = False
+    states: Int[Tensor, "n v"],
+    sizes: Int[Tensor, " v"],
+    *,
+    missing_allowed: bool = False,
+    remedy: str = LEAVE_OUT,
 ) -> None:
-    """Raises `DataError` naming row and column of the first entry that is no state."""
+    """Raises `DataError` naming row and column of the first entry that is no state.
+
+    `remedy`: what to do where values are missing, and none may be.
+    """
     if states.ndim != 2 or states.shape[1] != len(sizes):
         raise DataError(
             f"samples have the shape {tuple(states.shape)}; this field has {len(sizes)} variables, "
@@ -187,10 +201,7 @@ def check_states(
     value = int(states[row, column])
     place = f"sample row {row}, column {column}"
     if value == -1:
-        raise DataError(
-            f"{place}: a value is missing (NaN, NA or -1). Missing values are only for training, "
-            "by the estimators 'lap' and 'pl'; leave such rows out here."
-        )
+        raise DataError(f"{place}: a value is missing (NaN, NA or -1). {remedy}")
     hint = "Are these spins of -1 and +1? Write them as 0 and 1."
     if value >= 0:
         hint = (
@@ -212,7 +223,8 @@ Scope = tuple[Int[Tensor, "q n"], Sequence[int]]  # variables of q cliques, and 
 class CountShard:
     """The task of one worker: read a file of samples a chunk at a time, and count.
 
-    `columns` are those that are variables, `codes` those of states that are not counted from 0.
+    `columns` are those that are variables, `codes` those of states that are not counted from 0;
+    a file with `names` in another order has its columns put in this one.
     Where values are `missing`, each variable has one more state, its last: "not seen".
     """
 
@@ -221,6 +233,7 @@ class CountShard:
     missing: bool = False
     columns: Columns | None = None
     codes: StateCodes | None = None
+    names: Sequence[str] | None = None
 
     def __call__(self, path: PathLike) -> list[Float[Tensor, "x q"]]:
         """For each scope the weight of every joint state of every clique."""
@@ -237,9 +250,13 @@ class CountShard:
         with closing(read_sample_chunks(path, columns=self.columns)) as chunks:
             for chunk in filter(len, chunks):
                 try:
-                    values = chunk.values if self.codes is None else self.codes.encode(chunk.values)
+                    order = column_order(self.names, chunk.names)
+                    values = chunk.values if order is None else chunk.values[:, order]
+                    values = values if self.codes is None else self.codes.encode(values)
                     rows = torch.as_tensor(values)
-                    check_states(rows, self.states, missing_allowed=self.missing)
+                    check_states(
+                        rows, self.states, missing_allowed=self.missing, remedy=EXPECT_MISSING
+                    )
                 except DataError as error:
                     raise DataError(error.problem, path=path) from error
                 yield replace(Samples.of(rows), missing=self.missing)

@@ -202,6 +202,33 @@ def _choose(columns: Columns | None, header: Sequence[str] | None, width: int) -
     return [places[column] for column in columns]
 
 
+def column_order(learned: Sequence[str] | None, seen: Sequence[str] | None) -> list[int] | None:
+    """The columns of a table in the order in which a field learned their names; None: as they are.
+
+    Where either has no names, or but the numbers 0, 1, ... that pandas gives, columns go by place;
+    names that are not the same are refused.
+    """
+    if learned is None or seen is None:
+        return None
+    learned, seen = list(learned), list(seen)
+    if learned == seen:
+        return None
+    places = {name: place for place, name in enumerate(seen)}
+    if sorted(learned) == sorted(seen) and len(places) == len(seen):
+        return [places[name] for name in learned]
+    if any(names == [*map(str, range(len(names)))] for names in (learned, seen)):
+        return None
+    unknown = next((name for name in seen if name not in learned), None)
+    lacking = next((name for name in learned if name not in places), None)
+    problem = "" if unknown is None else f"column {unknown!r} is not among those learned from"
+    problem += "; " if problem and lacking is not None else ""
+    problem += "" if lacking is None else f"column {lacking!r}, which was learned from, is not here"
+    raise DataError(
+        f"{problem or 'two columns have one name'}. Names must be the same, in any order; tables "
+        "without names go by place."
+    )
+
+
 class _Signs:
     """What the cells of a file were so far: spins, or states that no spin can be."""
 
