@@ -135,7 +135,8 @@ def best_list(
     if count < 1 or graph.components != 1:
         asked = f"{count} best of {graph.components} examples"
         raise InferenceError(f"{asked}: ask for 1 or more of 1.")
-    free = graph.legal() if allowed is None else allowed & graph.legal()
+    free = potentials.unary_scores() > -torch.inf  # an observed variable has no other state
+    free = free if allowed is None else allowed & free
     masks, made = [(free, 0)], 0
     waiting: list[Candidate] = []
     found: list[tuple[Tensor, float]] = []
