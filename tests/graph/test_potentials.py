@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -90,9 +92,20 @@ def test_tables_are_of_one_type(other: torch.dtype) -> None:
 
 
 def test_numbers_that_are_no_scores_are_named() -> None:
-    table = torch.tensor([[0.0, 1.0], [torch.nan, -torch.inf]])
-    with pytest.raises(GraphError, match=r"table 0: the entry at \(1, 0\) is nan"):
-        dense_potentials([2, 2], [((0, 1), table)]).check_numbers()
+    graph = FactorGraph([2, 2], (FactorGroup("pair", [[0, 1]]),))  # type: ignore[arg-type]
+    for bad in (math.nan, math.inf):
+        table = torch.tensor([[0.0, 1.0], [bad, -torch.inf]])
+        with pytest.raises(GraphError, match=rf"factor 1, over .*\[0, 1\].* at \(1, 0\) is {bad}"):
+            dense_potentials([2, 2], [((0, 1), torch.zeros(2, 2)), ((0, 1), table)])
+        with pytest.raises(GraphError, match=r"table 0: the entry at \(1, 0\)"):
+            Potentials(graph, (table[None],))  # type: ignore[arg-type]
+        with pytest.raises(GraphError, match=r"table 0: the entry at \(1, 0\)"):
+            Potentials(graph, (DenseTable(table[None]),)).check_numbers()
+    with pytest.raises(GraphError, match=r"factor 0, .* at \(1,\) is nan"):
+        dense_potentials([2, 3], [([0], [0, math.nan])])
+
+
+def test_axes_and_variables_of_a_factor_agree() -> None:
     with pytest.raises(GraphError, match="names 2 variables; its table has 1 axes"):
         dense_potentials([2, 2], [((0, 1), torch.zeros(2))])
 

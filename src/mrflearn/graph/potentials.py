@@ -40,15 +40,19 @@ class DenseTable:
 
 @dataclass(frozen=True, eq=False)
 class Potentials:
-    """One stack of tables for every group of the graph."""
+    """One stack of tables for every group of the graph.
+
+    A stack is an array of scores, which are checked, or a `DenseTable`, whose numbers are taken as
+    they are: models make those at every step of training.  `check_numbers` looks at them.
+    """
 
     graph: FactorGraph
     tables: tuple[DenseTable, ...]
 
     def __post_init__(self) -> None:
-        kept = (own.values if isinstance(own, DenseTable) else _scores(own) for own in self.tables)
+        groups, given = self.graph.groups, tuple(self.tables)
+        kept = (own.values if isinstance(own, DenseTable) else _scores(own) for own in given)
         object.__setattr__(self, "tables", tuple(map(DenseTable, kept)))
-        groups = self.graph.groups
         if len(groups) != len(self.tables):
             raise GraphError(f"{len(groups)} factor groups, but {len(self.tables)} table stacks.")
         kinds = {table.dense().dtype for table in self.tables}
@@ -68,6 +72,8 @@ class Potentials:
             if len(wrong):
                 problem = f"a factor reads table {int(wrong[0])}, but there are {count}, from 0 on"
                 raise GraphError(f"group '{group.name}': {problem}.")
+        if not all(isinstance(own, DenseTable) for own in given):
+            self.check_numbers()
 
     @property
     def dtype(self) -> torch.dtype:
@@ -108,16 +114,25 @@ class Potentials:
     def check_numbers(self) -> None:
         """Raises `GraphError` where a table holds NaN or +inf, naming group, table and entry."""
         for group, table in zip(self.graph.groups, self.tables, strict=True):
-            values = table.dense()
-            wrong = values.isnan() | (values == torch.inf)
-            if bool(wrong.any()):
-                place = tuple(wrong.nonzero()[0].tolist())
-                entry = f"table {place[0]}: the entry at {place[1:]} is {float(values[place])}"
-                raise GraphError(f"group '{group.name}', {entry}; scores are finite, or -inf.")
+            wrong = _wrong_entry(table.dense())
+            if wrong is not None:
+                number, problem = wrong
+                raise GraphError(f"group '{group.name}', table {number}: {problem}")
 
     def to(self, device: torch.device | str) -> Potentials:
         """The same numbers on another device."""
         return Potentials(self.graph.to(device), moved(self.tables, device))
+
+
+def _wrong_entry(values: Float[Tensor, " t *shape"]) -> tuple[int, str] | None:
+    """The first table that holds NaN or +inf, and what is wrong with it."""
+    wrong = values.isnan() | (values == torch.inf)
+    if not bool(wrong.any()):
+        return None
+    number, *place = wrong.nonzero()[0].tolist()
+    found = f"the entry at {tuple(place)} is {float(values[(number, *place)])}"
+    wanted = "scores are finite, or -inf where a state is impossible"
+    return number, f"{found}; {wanted}. Is it the logarithm of a positive number or 0?"
 
 
 def _scores(table: Tensor | ArrayLike) -> Tensor:
@@ -140,6 +155,7 @@ def dense_potentials(
 
     A table of log-scores is a tensor, an array or nested lists, with an axis for each variable of
     its scope.  Factors of one shape become one group, named after it, in order of first appearance.
+    Scores are finite or, where a state is impossible, -inf; anything else is a `GraphError`.
     """
     counts = torch.as_tensor(states, dtype=torch.int64)
     by_shape: dict[tuple[int, ...], list[int]] = {}
@@ -154,7 +170,12 @@ def dense_potentials(
         scopes = torch.tensor([list(factors[i][0]) for i in members], dtype=torch.int64)
         name = "x".join(map(str, shape))
         groups.append(FactorGroup(name, scopes.reshape(len(members), len(shape))))
-        tables.append(DenseTable(torch.stack([scores[i] for i in members])))
+        values = torch.stack([scores[i] for i in members])
+        wrong = _wrong_entry(values)
+        if wrong is not None:
+            i, problem = members[wrong[0]], wrong[1]
+            raise GraphError(f"factor {i}, over variables {list(factors[i][0])}: {problem}")
+        tables.append(DenseTable(values))
     graph = FactorGraph(counts, tuple(groups), component)  # type: ignore[arg-type]
     return Potentials(graph, tuple(tables))
 
