@@ -48,10 +48,8 @@ print(Drawing()(network, 1000, seed=0).samples.double().mean(dim=0))
 
 # %% Who is connected to whom: every pair that stands in a factor.
 # ![The four variables and their edges](../pictures/gallery/factor-graph.png)
-edges = np.array(
-    [[CLOUDY, SPRINKLER], [CLOUDY, RAIN], [SPRINKLER, RAIN], [SPRINKLER, WET], [RAIN, WET]]
-)
-draw_graph(edges, np.ones(len(edges)), NAMES, label="in one factor", signed=False).savefig(
+edges = [(CLOUDY, SPRINKLER), (CLOUDY, RAIN), (SPRINKLER, RAIN), (SPRINKLER, WET), (RAIN, WET)]
+draw_graph(edges, [1] * len(edges), NAMES, label="in one factor", signed=False).savefig(
     "factor-graph.png", dpi=120
 )
 write_network("sprinkler.uai", to_uai(network))  # for `mrflearn infer` and other programs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -202,11 +203,22 @@ def test_impossible_evidence_has_no_probability() -> None:
         ({-1: 0}, "names variable -1"),
         ({1: 3}, "state 3"),
         ({1: -1}, "-1"),
+        ({"rain": 1}, "'rain': 1.*numbers"),
+        ({0: "wet"}, "0: 'wet'.*numbers"),
+        ({0: 1.5}, "0: 1.5"),
+        ({0: None}, "0: None"),
+        ([(0, 1)], "maps variables.*{0: 1}"),
+        (None, "None"),
     ],
 )
-def test_evidence_that_does_not_fit_is_refused(evidence: dict[int, int], message: str) -> None:
+def test_evidence_that_does_not_fit_is_refused(evidence: Any, message: str) -> None:
     with pytest.raises(GraphError, match=message):
         condition(tied(), evidence)
+
+
+def test_numbers_of_numpy_and_torch_are_evidence() -> None:
+    given = condition(tied(), {np.int64(0): torch.tensor(2), 3: np.int8(1)})  # type: ignore[dict-item]
+    assert JunctionTree().best(given).assignment[[0, 3]].tolist() == [2, 1]
 
 
 def test_examples_without_variables_stay() -> None:

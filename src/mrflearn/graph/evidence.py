@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from reprlib import repr as shortened
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, whole_number
 from mrflearn.graph.potentials import DenseTable, Potentials
 
 
@@ -44,7 +45,10 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
     [0, 2]
 
     """
-    if not evidence:
+    if not hasattr(evidence, "items"):
+        wanted = "evidence maps variables to their observed states, as in {0: 1}"
+        raise GraphError(f"{wanted}; this is {shortened(evidence)}.")
+    if len(evidence) == 0:
         return potentials
     graph = potentials.graph
     state = _observed_states(graph, evidence)
@@ -97,7 +101,12 @@ def with_masks(graph: FactorGraph) -> FactorGraph:
 def _observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Tensor, " v"]:
     """The observed state of each variable, -1 where there is none."""
     state, counts = [-1] * graph.variables, graph.states.tolist()
-    for variable, value in evidence.items():
+    for given, observed in evidence.items():
+        variable, value = whole_number(given), whole_number(observed)
+        if variable is None or value is None:
+            found = f"the evidence {{{shortened(given)}: {shortened(observed)}}}"
+            wanted = "variables and states are named by their numbers, from 0 on"
+            raise GraphError(f"{found}: {wanted}. Give names to them: rain, wet = range(2).")
         if not 0 <= variable < len(counts):
             problem = f"the evidence names variable {variable}, but there are {len(counts)}"
             raise GraphError(f"{problem}, from 0 on. Does it count from 1?")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from reprlib import repr as shortened
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +17,13 @@ from torch.nn.functional import pad
 
 from mrflearn.errors import GraphError
 from mrflearn.execution.resources import moved
-from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
+from mrflearn.graph.factor_graph import (
+    FactorGraph,
+    FactorGroup,
+    disjoint_union,
+    whole_number,
+    whole_numbers,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +153,23 @@ def _scores(table: Tensor | ArrayLike) -> Tensor:
         raise GraphError(f"a table of scores is an array of numbers: {error}.") from error
 
 
+def _pair(number: int, factor: Any) -> tuple[list[int], Any]:
+    """The variables of a factor, as numbers, and its table."""
+    try:
+        scope, table = factor
+    except (TypeError, ValueError) as error:
+        wanted = "is a pair of variables and table, as in ([0, 1], [[0.0, 1.0], [1.0, 0.0]])"
+        raise GraphError(f"factor {number} {wanted}, not {shortened(factor)}.") from error
+    several = isinstance(scope, Iterable) and not isinstance(scope, str)
+    found = [whole_number(own) for own in scope] if several and np.ndim(scope) else [None]
+    variables = [own for own in found if own is not None]
+    if len(variables) < len(found):
+        wanted = "variables are a list of their numbers, from 0 on, as in [0] or [0, 1]"
+        advice = "Give names to the numbers: rain, wet = range(2)."
+        raise GraphError(f"factor {number} is over {shortened(scope)}; {wanted}. {advice}")
+    return variables, table
+
+
 def dense_potentials(
     states: Int[Tensor, " v"] | Sequence[int],
     factors: Sequence[tuple[Sequence[int], Tensor | ArrayLike]],
@@ -157,24 +182,25 @@ def dense_potentials(
     its scope.  Factors of one shape become one group, named after it, in order of first appearance.
     Scores are finite or, where a state is impossible, -inf; anything else is a `GraphError`.
     """
-    counts = torch.as_tensor(states, dtype=torch.int64)
+    counts = whole_numbers(states, "states of the variables")
     by_shape: dict[tuple[int, ...], list[int]] = {}
-    scores = [_scores(table) for _, table in factors]
-    for i, ((scope, _), table) in enumerate(zip(factors, scores, strict=True)):
+    pairs = [_pair(i, factor) for i, factor in enumerate(factors)]
+    scores = [_scores(table) for _, table in pairs]
+    for i, ((scope, _), table) in enumerate(zip(pairs, scores, strict=True)):
         if len(scope) != table.ndim:
             found = f"{len(scope)} variables; its table has {table.ndim} axes"
             raise GraphError(f"factor {i} names {found}.")
         by_shape.setdefault(tuple(table.shape), []).append(i)
     groups, tables = [], []
     for shape, members in by_shape.items():
-        scopes = torch.tensor([list(factors[i][0]) for i in members], dtype=torch.int64)
+        scopes = torch.tensor([pairs[i][0] for i in members], dtype=torch.int64)
         name = "x".join(map(str, shape))
         groups.append(FactorGroup(name, scopes.reshape(len(members), len(shape))))
         values = torch.stack([scores[i] for i in members])
         wrong = _wrong_entry(values)
         if wrong is not None:
             i, problem = members[wrong[0]], wrong[1]
-            raise GraphError(f"factor {i}, over variables {list(factors[i][0])}: {problem}")
+            raise GraphError(f"factor {i}, over variables {pairs[i][0]}: {problem}")
         tables.append(DenseTable(values))
     graph = FactorGraph(counts, tuple(groups), component)  # type: ignore[arg-type]
     return Potentials(graph, tuple(tables))
