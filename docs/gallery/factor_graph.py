@@ -8,7 +8,7 @@ about them: marginals, evidence, the most probable state, samples, files for oth
 import numpy as np
 import torch
 
-from mrflearn.graph import condition, dense_potentials, expand_beliefs, to_uai
+from mrflearn.graph import condition, dense_potentials, to_uai
 from mrflearn.inference import Drawing, JunctionTree, best_list
 from mrflearn.io import write_network
 from mrflearn.plots import draw_graph
@@ -30,8 +30,7 @@ network = dense_potentials(
 
 # %% Before anything is seen, and after the grass was found wet.
 for evidence in ({}, {WET: 1}, {WET: 1, CLOUDY: 1}):
-    answer = JunctionTree()(condition(network, evidence))
-    chances = expand_beliefs(network.graph, answer.variables, evidence)
+    chances = JunctionTree()(condition(network, evidence)).variables.tolist()
     seen = ", ".join(f"{NAMES[v]} = {s}" for v, s in evidence.items()) or "nothing"
     print(f"given {seen}:", {name: round(own[1], 3) for name, own in zip(NAMES, chances)})
 
@@ -42,17 +41,15 @@ together = (
 )
 print("p(wet grass) =", round(float(together.exp()), 4))
 
-# %% The most probable states in order, and samples.
+# %% The most probable states in order, and samples; of `condition(...)` they would be given the evidence.
 for assignment, score in best_list(network, 3, JunctionTree()):
     print(dict(zip(NAMES, assignment.tolist())), round(np.exp(score), 4))
 print(Drawing()(network, 1000, seed=0).samples.double().mean(dim=0))
 
 # %% Who is connected to whom: every pair that stands in a factor.
 # ![The four variables and their edges](../pictures/gallery/factor-graph.png)
-edges = np.array(
-    [[CLOUDY, SPRINKLER], [CLOUDY, RAIN], [SPRINKLER, RAIN], [SPRINKLER, WET], [RAIN, WET]]
-)
-draw_graph(edges, np.ones(len(edges)), NAMES, label="in one factor", signed=False).savefig(
+edges = [(CLOUDY, SPRINKLER), (CLOUDY, RAIN), (SPRINKLER, RAIN), (SPRINKLER, WET), (RAIN, WET)]
+draw_graph(edges, [1] * len(edges), NAMES, label="in one factor", signed=False).savefig(
     "factor-graph.png", dpi=120
 )
 write_network("sprinkler.uai", to_uai(network))  # for `mrflearn infer` and other programs

@@ -8,7 +8,7 @@ edges are found by regularised regressions, their strengths by exact maximum lik
 import torch
 
 from mrflearn import FieldStructure, MarkovField
-from mrflearn.graph import condition, dense_potentials, expand_beliefs
+from mrflearn.graph import condition, dense_potentials
 from mrflearn.inference import Drawing, JunctionTree
 from mrflearn.plots import draw_graph
 
@@ -60,5 +60,5 @@ draw_graph(network.edges_, network.couplings_, ITEMS).savefig("survey.png", dpi=
 # %% What the network says of somebody who is tired and drinks no coffee: exact conditional probabilities.
 given = {ITEMS.index("tired"): 1, ITEMS.index("coffee"): 0}
 answer = JunctionTree()(condition(network.potentials_, given))
-for item, chances in zip(ITEMS, expand_beliefs(network.graph_, answer.variables, given)):
+for item, chances in zip(ITEMS, answer.variables.tolist()):
     print(f"{item:>20} {chances[1]:.2f}")

@@ -309,6 +309,9 @@ def test_equal_seeds_give_equal_samples(method: Method) -> None:
             method.run.sample(field, 7, torch.Generator().manual_seed(3)) for _ in range(2)
         )
         assert torch.equal(first, second)
+        assert torch.equal(first, method.run.sample(field, 7, seed=3))
+        with pytest.raises(InferenceError, match="seed=3"):
+            method.run.sample(field, 7, 3)
 
 
 @every_method

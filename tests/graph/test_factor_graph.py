@@ -30,6 +30,12 @@ def pair(*scopes: tuple[int, int]) -> FactorGroup:
         ),
         (lambda: FactorGroup("flat", torch.tensor([0, 1])), "scope must have two axes"),
         (lambda: FactorGroup("none", torch.zeros(3, 0)), "scope must have two axes"),
+        (lambda: FactorGroup("names", [["a", "b"]]), "scope of group 'names'.*'a'"),
+        (lambda: FactorGroup("uneven", [[0, 1], [1]]), "scope of group 'uneven'"),
+        (lambda: FactorGroup("half", [[0, 0.5]]), "scope of group 'half'.*0.5"),
+        (lambda: FactorGraph(["two", 2]), "states of the variables.*'two'"),
+        (lambda: FactorGraph(torch.tensor([2.5, 2.0])), "states of the variables.*2.5"),
+        (lambda: FactorGraph(2), "states must have one entry a variable"),
         (lambda: FactorGroup("short", torch.zeros(2, 1), torch.zeros(1)), "has 2 factors, but"),
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import given
 from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.networks import from_uai, to_uai
-from mrflearn.graph.potentials import DenseTable, Potentials, dense_potentials
+from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.io.uai import UaiNetwork, read_network, write_network
 from support.fields import SHAPES, fields, tiny_batch, tiny_field
 
@@ -107,6 +107,8 @@ def test_a_batch_becomes_one_network() -> None:
 
 @pytest.mark.parametrize("score", [701.0, -701.0, math.nan, math.inf])
 def test_scores_out_of_range_are_refused(score: float) -> None:
-    field = dense_potentials([2], [((0,), torch.tensor([0.0, score], dtype=torch.float64))])
+    table = DenseTable(torch.tensor([[0.0, score]], dtype=torch.float64))
+    graph = FactorGraph(torch.tensor([2]), (FactorGroup("unary", torch.tensor([[0]])),))
+    field = Potentials(graph, (table,))
     with pytest.raises(GraphError, match="out of range"):
         to_uai(field)

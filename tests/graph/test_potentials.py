@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -90,9 +93,44 @@ def test_tables_are_of_one_type(other: torch.dtype) -> None:
 
 
 def test_numbers_that_are_no_scores_are_named() -> None:
-    table = torch.tensor([[0.0, 1.0], [torch.nan, -torch.inf]])
-    with pytest.raises(GraphError, match=r"table 0: the entry at \(1, 0\) is nan"):
-        dense_potentials([2, 2], [((0, 1), table)]).check_numbers()
+    graph = FactorGraph([2, 2], (FactorGroup("pair", [[0, 1]]),))  # type: ignore[arg-type]
+    for bad in (math.nan, math.inf):
+        table = torch.tensor([[0.0, 1.0], [bad, -torch.inf]])
+        with pytest.raises(GraphError, match=rf"factor 1, over .*\[0, 1\].* at \(1, 0\) is {bad}"):
+            dense_potentials([2, 2], [((0, 1), torch.zeros(2, 2)), ((0, 1), table)])
+        with pytest.raises(GraphError, match=r"table 0: the entry at \(1, 0\)"):
+            Potentials(graph, (table[None],))  # type: ignore[arg-type]
+        with pytest.raises(GraphError, match=r"table 0: the entry at \(1, 0\)"):
+            Potentials(graph, (DenseTable(table[None]),)).check_numbers()
+    with pytest.raises(GraphError, match=r"factor 0, .* at \(1,\) is nan"):
+        dense_potentials([2, 3], [([0], [0, math.nan])])
+
+
+@pytest.mark.parametrize(
+    ("factor", "named"),
+    [
+        ((0, [0, 1]), r"factor 1 is over 0; .*list"),
+        (("rain", [0, 1]), r"factor 1 is over 'rain'"),
+        ((["rain"], [0, 1]), r"factor 1 is over \['rain'\]"),
+        (([0.5], [0, 1]), r"factor 1 is over \[0.5\]"),
+        (({0}, [0, 1]), r"factor 1 is over {0}"),  # a set has no order
+        ((torch.tensor(0), [0, 1]), "factor 1 is over tensor"),
+        (([0], [0, 1], 2), "factor 1 is a pair"),
+        (3, "factor 1 is a pair"),
+    ],
+)
+def test_what_is_no_factor_is_named(factor: Any, named: str) -> None:
+    with pytest.raises(GraphError, match=named):
+        dense_potentials([2, 2], [([1], [0, 1]), factor])
+
+
+@pytest.mark.parametrize("scope", [(0, 1), range(2), np.arange(2), torch.arange(2)])
+def test_scopes_are_any_list_of_numbers(scope: Any) -> None:
+    field = dense_potentials([2, 2], [(scope, np.eye(2))])
+    assert field.graph.groups[0].scope.tolist() == [[0, 1]]
+
+
+def test_axes_and_variables_of_a_factor_agree() -> None:
     with pytest.raises(GraphError, match="names 2 variables; its table has 1 axes"):
         dense_potentials([2, 2], [((0, 1), torch.zeros(2))])
 

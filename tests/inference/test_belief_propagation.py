@@ -161,7 +161,8 @@ def test_wrong_settings_and_numbers_are_named() -> None:
         BeliefPropagation(damping=1.0)
     with pytest.raises(InferenceError, match="neither 'flooding'"):
         BeliefPropagation(schedule="random")
-    broken = dense_potentials((2,), [((0,), torch.tensor([0.0, torch.nan]))])
+    graph = dense_potentials((2,), [((0,), torch.zeros(2))]).graph
+    broken = Potentials(graph, (DenseTable(torch.tensor([[0.0, torch.nan]])),))
     with pytest.raises(GraphError, match="nan"):
         BeliefPropagation()(broken)
 

@@ -67,6 +67,11 @@ def test_settings_are_checked() -> None:
         Gibbs(sweeps=5, thin=10)
 
 
+def test_a_seed_serves_in_place_of_a_generator() -> None:
+    field, gibbs = tiny_field("chain"), Gibbs(sweeps=20, burn_in=5, chains=4)
+    assert torch.equal(gibbs.run(field, seed=3).states, gibbs.run(field, seeded(3)).states)
+
+
 def test_fewer_samples_than_chains() -> None:
     assert Gibbs(burn_in=0).sample(tiny_field("pair"), 3, seeded()).shape == (3, 2)
     assert Gibbs(burn_in=0).sample(tiny_field("pair"), 0, seeded()).shape == (0, 2)

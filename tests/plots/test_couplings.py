@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from mrflearn import MarkovField
 from mrflearn.describe import describe
 from mrflearn.describe.blocks import Network
+from mrflearn.errors import SettingsError
 from mrflearn.plots.fields import draw_graph, draw_heat_map, draw_moments
 
 
@@ -26,6 +30,31 @@ def test_a_graph_shows_every_edge_and_name_the_strongest_on_top() -> None:
     (lines, _) = figure.axes[0].collections
     assert lines.get_array().tolist() == [1.0, -3.0]
     assert [text.get_text() for text in figure.axes[0].texts] == ["a", "b", "c"]
+
+
+def test_lists_are_drawn_like_arrays() -> None:
+    figure = draw_graph([(0, 1), (1, 2)], [-3, 1], ["a", "b", "c"])
+    lines = figure.axes[0].collections[0]
+    assert lines.get_array().tolist() == [1.0, -3.0]
+    assert len(draw_graph([], [], ["a", "b"]).axes[0].collections[0].get_segments()) == 0
+    assert draw_heat_map([[0, 2], [2, 0]]).axes[0].images[0].get_clim() == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("edges", "strengths", "named"),
+    [
+        ([(0, 2)], [1.0], r"edge \(0, 2\).* 2 names"),
+        ([(0, -1)], [1.0], r"edge \(0, -1\)"),
+        ([(0, 0.5)], [1.0], r"edge \(0, 0.5\)"),
+        ([0, 1], [1.0], r"pairs of variables.*\(2,\)"),
+        ([("a", "b")], [1.0], "pairs of numbers"),
+        ([(0, 1)], [1.0, 2.0], "1 edges"),
+        ([(0, 1)], ["strong"], "strong"),
+    ],
+)
+def test_what_is_no_edge_is_named(edges: Any, strengths: Any, named: str) -> None:
+    with pytest.raises(SettingsError, match=named):
+        draw_graph(edges, strengths, ["a", "b"])
 
 
 def test_a_lattice_is_drawn_row_by_row() -> None:

@@ -14,7 +14,7 @@ from mrflearn.cli.output import remark, show
 from mrflearn.describe.blocks import Block, Data, Facts, Nats, Table, Text
 from mrflearn.errors import DataError, InferenceError
 from mrflearn.evaluation.recovery import marginal_error, partition_agreement
-from mrflearn.graph.evidence import condition, expand_beliefs
+from mrflearn.graph.evidence import condition
 from mrflearn.graph.networks import from_uai
 from mrflearn.io import uai
 
@@ -68,11 +68,11 @@ def infer(
     facts["log_score" if best else "log_partition"] = Nats(value)
     facts |= {name: getattr(result, name) for name in ("kind", "converged", "sweeps", "residual")}
     if best:
-        found = enumerate(result.assignment.tolist())
-        states = [observed.get(variable, state) for variable, state in found]
+        states = result.assignment.tolist()
         answer: list[Block] = [Data({"states": states}), Text(" ".join(map(str, states)))]
     else:
-        marginals = expand_beliefs(potentials.graph, result.variables, observed)
+        rows = zip(result.variables.tolist(), potentials.graph.states.tolist(), strict=True)
+        marginals = [row[:count] for row, count in rows]
         answer = _marginals(marginals, observed)
     facts["seconds"] = round(time.perf_counter() - started, 4)
     if compare:

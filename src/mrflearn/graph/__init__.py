@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mrflearn.graph.contacts import contact_scores as contact_scores
     from mrflearn.graph.contacts import strongest_pairs as strongest_pairs
     from mrflearn.graph.evidence import condition as condition
-    from mrflearn.graph.evidence import expand_beliefs as expand_beliefs
     from mrflearn.graph.factor_graph import FactorGraph as FactorGraph
     from mrflearn.graph.factor_graph import FactorGroup as FactorGroup
     from mrflearn.graph.factor_graph import disjoint_union as disjoint_union

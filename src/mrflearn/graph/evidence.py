@@ -1,45 +1,81 @@
-"""Observed variables: fields given that some variables are in known states, and the way back."""
+"""Observed variables: fields given that some variables are in known or allowed states."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from reprlib import repr as shortened
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, whole_number
 from mrflearn.graph.potentials import DenseTable, Potentials
 
 
 def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials:
-    """The field given states of some variables, which keep their numbers and that one state.
+    """The field given states of some variables: every answer is in the original numbering.
 
-    So in its marginals an observed variable is surely in its only state, the first of the row;
-    `expand_beliefs` writes them over all states that the variables had before.
-    Its log Z is that of all assignments that agree with the evidence.  Factors over observed
-    variables leave their group, one new group for each set of observed positions.
+    All variables keep their numbers and their states, but an observed one has a score of -inf in
+    every other state than its own: its marginal is 1 there, and it is there in each assignment and
+    sample.  The log Z is that of all assignments that agree with the evidence.
+
+    Factors over observed variables become factors over their other variables, one new group for
+    each set of observed positions, so that evidence makes a graph narrower; the scores of factors
+    that are observed completely are kept at their first variable.
+
+    Parameters
+    ----------
+    potentials
+        The field.
+    evidence
+        The state of each observed variable, both counted from 0.
+
+    Examples
+    --------
+    >>> from mrflearn.graph import condition, dense_potentials
+    >>> from mrflearn.inference import JunctionTree
+    >>> field = dense_potentials([2, 3], [([0, 1], [[0.0, 1.0, 2.0], [5.0, 1.0, 0.0]])])
+    >>> given = condition(field, {1: 2})
+    >>> JunctionTree()(given).variables[1].tolist()
+    [0.0, 0.0, 1.0]
+    >>> JunctionTree().best(given).assignment.tolist()
+    [0, 2]
+
     """
-    if not evidence:
+    if not hasattr(evidence, "items"):
+        wanted = "evidence maps variables to their observed states, as in {0: 1}"
+        raise GraphError(f"{wanted}; this is {shortened(evidence)}.")
+    if len(evidence) == 0:
         return potentials
     graph = potentials.graph
     state = _observed_states(graph, evidence)
     groups: list[FactorGroup] = []
     tables: list[DenseTable] = []
+    constant = torch.zeros(graph.variables, dtype=potentials.dtype, device=graph.device)
     for group, table in zip(graph.groups, potentials.tables, strict=True):
         observed = state[group.scope] >= 0
         patterns = observed.unique(dim=0) if len(group) else observed.new_zeros(1, group.arity)
         for positions in patterns:
             rows = (observed == positions).all(dim=1).nonzero().squeeze(1)
             part = FactorGroup(group.name, group.scope[rows], group.table[rows])
-            part, own = _slice(part, table, state) if bool(positions.any()) else (part, table)
-            groups.append(part)
-            tables.append(own)
-    left = torch.where(state >= 0, 1, graph.states)
-    reduced = replace(graph, states=left, groups=tuple(groups))
-    return Potentials(reduced, tuple(tables))
+            if not bool(positions.any()):
+                groups.append(part)
+                tables.append(table)
+            elif bool(positions.all()):
+                constant = constant.index_add(0, part.scope[:, 0], _slices(part, table, state))
+            else:
+                given = ",".join(map(str, positions.nonzero().squeeze(1).tolist()))
+                groups.append(FactorGroup(f"{group.name} given {given}", part.scope[:, ~positions]))
+                tables.append(DenseTable(_slices(part, table, state)))
+    for count in graph.states[state >= 0].unique().tolist():
+        seen = ((state >= 0) & (graph.states == count)).nonzero()
+        own = torch.arange(count, device=graph.device) == state[seen]
+        groups.append(FactorGroup(f"observed {count}", seen))
+        tables.append(DenseTable(torch.where(own, constant[seen], -torch.inf)))
+    return Potentials(replace(graph, groups=tuple(groups)), tuple(tables))
 
 
 def restrict(potentials: Potentials, allowed: Bool[Tensor, "v s"]) -> Potentials:
@@ -62,24 +98,15 @@ def with_masks(graph: FactorGraph) -> FactorGraph:
     return replace(graph, groups=(*graph.groups, *masks))
 
 
-def expand_beliefs(
-    graph: FactorGraph, variables: Float[Tensor, "v s"], evidence: Mapping[int, int]
-) -> list[list[float]]:
-    """The marginals of a conditioned field, over all states each variable of `graph` has."""
-    full = variables.new_zeros(graph.variables, graph.most_states)
-    full[:, : variables.shape[1]] = variables
-    for variable, state in evidence.items():
-        # Of the one state that is left: 1, or 0 where the evidence is impossible.
-        full[variable] = 0.0
-        full[variable, state] = variables[variable, 0]
-    rows = zip(full.tolist(), graph.states.tolist(), strict=True)
-    return [row[:count] for row, count in rows]
-
-
 def _observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Tensor, " v"]:
     """The observed state of each variable, -1 where there is none."""
     state, counts = [-1] * graph.variables, graph.states.tolist()
-    for variable, value in evidence.items():
+    for given, observed in evidence.items():
+        variable, value = whole_number(given), whole_number(observed)
+        if variable is None or value is None:
+            found = f"the evidence {{{shortened(given)}: {shortened(observed)}}}"
+            wanted = "variables and states are named by their numbers, from 0 on"
+            raise GraphError(f"{found}: {wanted}. Give names to them: rain, wet = range(2).")
         if not 0 <= variable < len(counts):
             raise GraphError(
                 f"the evidence names variable {variable}, but there are {len(counts)} "
@@ -95,15 +122,13 @@ def _observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Ten
     return torch.tensor(state, device=graph.device)
 
 
-def _slice(
+def _slices(
     group: FactorGroup, table: DenseTable, state: Int[Tensor, " v"]
-) -> tuple[FactorGroup, DenseTable]:
-    """Factors that share their observed positions, each with its own slice as table."""
+) -> Float[Tensor, " f *shape"]:
+    """The scores of factors that share their observed positions, over the other positions."""
     values = table.dense()[group.table]
     positions = (state[group.scope[0]] >= 0).nonzero().squeeze(1).tolist()
-    for position in positions:
-        chosen = state[group.scope[:, position]].reshape(-1, *[1] * group.arity)
-        values = values.take_along_dim(chosen, dim=1 + position)
-    name = f"{group.name} given {','.join(map(str, positions))}"
-    own = torch.arange(len(group), device=values.device)
-    return replace(group, name=name, table=own), DenseTable(values)
+    for position in reversed(positions):
+        chosen = state[group.scope[:, position]].reshape(-1, *[1] * (values.ndim - 1))
+        values = values.take_along_dim(chosen, dim=1 + position).squeeze(1 + position)
+    return values

@@ -10,9 +10,11 @@ padding, so that lookups can be chained without a test.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from reprlib import repr as shortened
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import numpy as np
@@ -26,6 +28,29 @@ from mrflearn.execution.resources import moved
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+# Numbers as users give them: lists, arrays and tensors in, or an error that says what was seen.
+
+
+def whole_numbers(values: Any, what: str) -> Int[Tensor, "..."]:
+    """Integers as a tensor; names, fractions and rows of unequal length are a `GraphError`."""
+    try:
+        found = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise GraphError(f"{what}: whole numbers are needed, not {shortened(values)}.") from error
+    whole = found.to(torch.int64)
+    if found.is_floating_point() and bool((whole != found).any()):
+        raise GraphError(f"{what}: whole numbers are needed, not {shortened(found.tolist())}.")
+    return whole
+
+
+def whole_number(value: Any) -> int | None:
+    """An integer of Python, numpy or torch, or None."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
 
 # Who is connected to whom: variables, factors and which of them share a table. No scores here.
 
@@ -43,7 +68,8 @@ class FactorGroup:
     table: Int[Tensor, " f"] = None  # type: ignore[assignment]  # filled below: one table a factor
 
     def __post_init__(self) -> None:
-        scope = torch.as_tensor(self.scope, dtype=torch.int64).clone()  # its maker may change it
+        # A copy: its maker may change it.
+        scope = whole_numbers(self.scope, f"scope of group '{self.name}'").clone()
         if scope.ndim != 2 or scope.shape[1] == 0:
             raise GraphError(
                 f"group '{self.name}': scope must have two axes (factors, arity of at least 1), "
@@ -51,7 +77,8 @@ class FactorGroup:
             )
         object.__setattr__(self, "scope", scope)
         table = torch.arange(len(scope), device=scope.device) if self.table is None else self.table
-        object.__setattr__(self, "table", torch.as_tensor(table, dtype=torch.int64).clone())
+        numbers = whole_numbers(table, f"table numbers of group '{self.name}'").clone()
+        object.__setattr__(self, "table", numbers)
         if self.table.shape != (len(scope),):
             raise GraphError(
                 f"group '{self.name}' has {len(scope)} factors, but table numbers of shape "
@@ -68,7 +95,7 @@ class FactorGroup:
     @classmethod
     def tied(cls, name: str, scope: Int[Tensor, "f a"]) -> FactorGroup:
         """A group whose factors all read one and the same table."""
-        scope = torch.as_tensor(scope, dtype=torch.int64)
+        scope = whole_numbers(scope, f"scope of group '{name}'")
         return cls(name, scope, torch.zeros(len(scope), dtype=torch.int64, device=scope.device))
 
 
@@ -92,14 +119,16 @@ class FactorGraph:
         return f"<FactorGraph of {len(self.states):,} variables, factors: {sizes or 'none'}>"
 
     def __post_init__(self) -> None:
-        states = torch.as_tensor(self.states, dtype=torch.int64).clone()
+        states = whole_numbers(self.states, "states of the variables").clone()
+        if states.ndim != 1:
+            raise GraphError("states must have one entry a variable, as in [2, 3].")
         device, count = states.device, len(states)
         zeros = torch.zeros(count, dtype=torch.int64, device=device)
         component = zeros if self.component is None else torch.as_tensor(self.component)
         object.__setattr__(self, "states", states)
         object.__setattr__(self, "component", component.to(torch.int64))
         object.__setattr__(self, "groups", tuple(self.groups))
-        if states.ndim != 1 or component.shape != states.shape:
+        if component.shape != states.shape:
             raise GraphError("states and component must each have one entry a variable.")
         if count and int(states.min()) < 1:
             variable = int(states.argmin())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from reprlib import repr as shortened
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +17,13 @@ from torch.nn.functional import pad
 
 from mrflearn.errors import GraphError
 from mrflearn.execution.resources import moved
-from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
+from mrflearn.graph.factor_graph import (
+    FactorGraph,
+    FactorGroup,
+    disjoint_union,
+    whole_number,
+    whole_numbers,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +48,19 @@ class DenseTable:
 
 @dataclass(frozen=True, eq=False)
 class Potentials:
-    """One stack of tables for every group of the graph."""
+    """One stack of tables for every group of the graph.
+
+    A stack is an array of scores, which are checked, or a `DenseTable`, whose numbers are taken as
+    they are: models make those at every step of training.  `check_numbers` looks at them.
+    """
 
     graph: FactorGraph
     tables: tuple[DenseTable, ...]
 
     def __post_init__(self) -> None:
-        stacks = (
-            own if isinstance(own, DenseTable) else DenseTable(_scores(own)) for own in self.tables
-        )
-        object.__setattr__(self, "tables", tuple(stacks))
-        groups = self.graph.groups
+        groups, given = self.graph.groups, tuple(self.tables)
+        kept = (own.values if isinstance(own, DenseTable) else _scores(own) for own in given)
+        object.__setattr__(self, "tables", tuple(map(DenseTable, kept)))
         if len(groups) != len(self.tables):
             raise GraphError(f"{len(groups)} factor groups, but {len(self.tables)} table stacks.")
         kinds = {table.dense().dtype for table in self.tables}
@@ -74,6 +84,8 @@ class Potentials:
                     f"group '{group.name}': a factor reads table {int(wrong[0])}, but there are "
                     f"{count} (0 to {count - 1})."
                 )
+        if not all(isinstance(own, DenseTable) for own in given):
+            self.check_numbers()
 
     @property
     def dtype(self) -> torch.dtype:
@@ -116,18 +128,25 @@ class Potentials:
     def check_numbers(self) -> None:
         """Raises `GraphError` where a table holds NaN or +inf, naming group, table and entry."""
         for group, table in zip(self.graph.groups, self.tables, strict=True):
-            values = table.dense()
-            wrong = values.isnan() | (values == torch.inf)
-            if bool(wrong.any()):
-                place = tuple(wrong.nonzero()[0].tolist())
-                raise GraphError(
-                    f"group '{group.name}', table {place[0]}: the entry at {place[1:]} is "
-                    f"{float(values[place])}; scores are finite, or -inf for 'impossible'."
-                )
+            wrong = _wrong_entry(table.dense())
+            if wrong is not None:
+                number, problem = wrong
+                raise GraphError(f"group '{group.name}', table {number}: {problem}")
 
     def to(self, device: torch.device | str) -> Potentials:
         """The same numbers on another device."""
         return Potentials(self.graph.to(device), moved(self.tables, device))
+
+
+def _wrong_entry(values: Float[Tensor, " t *shape"]) -> tuple[int, str] | None:
+    """The first table that holds NaN or +inf, and what is wrong with it."""
+    wrong = values.isnan() | (values == torch.inf)
+    if not bool(wrong.any()):
+        return None
+    number, *place = wrong.nonzero()[0].tolist()
+    found = f"the entry at {tuple(place)} is {float(values[(number, *place)])}"
+    wanted = "scores are finite, or -inf where a state is impossible"
+    return number, f"{found}; {wanted}. Is it the logarithm of a positive number or 0?"
 
 
 def _scores(table: Tensor | ArrayLike) -> Tensor:
@@ -140,6 +159,23 @@ def _scores(table: Tensor | ArrayLike) -> Tensor:
         raise GraphError(f"a table of scores is an array of numbers: {error}.") from error
 
 
+def _pair(number: int, factor: Any) -> tuple[list[int], Any]:
+    """The variables of a factor, as numbers, and its table."""
+    try:
+        scope, table = factor
+    except (TypeError, ValueError) as error:
+        wanted = "is a pair of variables and table, as in ([0, 1], [[0.0, 1.0], [1.0, 0.0]])"
+        raise GraphError(f"factor {number} {wanted}, not {shortened(factor)}.") from error
+    several = isinstance(scope, Iterable) and not isinstance(scope, str)
+    found = [whole_number(own) for own in scope] if several and np.ndim(scope) else [None]
+    variables = [own for own in found if own is not None]
+    if len(variables) < len(found):
+        wanted = "variables are a list of their numbers, from 0 on, as in [0] or [0, 1]"
+        advice = "Give names to the numbers: rain, wet = range(2)."
+        raise GraphError(f"factor {number} is over {shortened(scope)}; {wanted}. {advice}")
+    return variables, table
+
+
 def dense_potentials(
     states: Int[Tensor, " v"] | Sequence[int],
     factors: Sequence[tuple[Sequence[int], Tensor | ArrayLike]],
@@ -150,11 +186,13 @@ def dense_potentials(
 
     A table of log-scores is a tensor, an array or nested lists, with an axis for each variable of
     its scope.  Factors of one shape become one group, named after it, in order of first appearance.
+    Scores are finite or, where a state is impossible, -inf; anything else is a `GraphError`.
     """
-    counts = torch.as_tensor(states, dtype=torch.int64)
+    counts = whole_numbers(states, "states of the variables")
     by_shape: dict[tuple[int, ...], list[int]] = {}
-    scores = [_scores(table) for _, table in factors]
-    for i, ((scope, _), table) in enumerate(zip(factors, scores, strict=True)):
+    pairs = [_pair(i, factor) for i, factor in enumerate(factors)]
+    scores = [_scores(table) for _, table in pairs]
+    for i, ((scope, _), table) in enumerate(zip(pairs, scores, strict=True)):
         if len(scope) != table.ndim:
             raise GraphError(
                 f"factor {i} names {len(scope)} variables; its table has {table.ndim} axes."
@@ -162,10 +200,15 @@ def dense_potentials(
         by_shape.setdefault(tuple(table.shape), []).append(i)
     groups, tables = [], []
     for shape, members in by_shape.items():
-        scopes = torch.tensor([list(factors[i][0]) for i in members], dtype=torch.int64)
+        scopes = torch.tensor([pairs[i][0] for i in members], dtype=torch.int64)
         name = "x".join(map(str, shape))
         groups.append(FactorGroup(name, scopes.reshape(len(members), len(shape))))
-        tables.append(DenseTable(torch.stack([scores[i] for i in members])))
+        values = torch.stack([scores[i] for i in members])
+        wrong = _wrong_entry(values)
+        if wrong is not None:
+            i, problem = members[wrong[0]], wrong[1]
+            raise GraphError(f"factor {i}, over variables {pairs[i][0]}: {problem}")
+        tables.append(DenseTable(values))
     graph = FactorGraph(counts, tuple(groups), component)  # type: ignore[arg-type]
     return Potentials(graph, tuple(tables))
 

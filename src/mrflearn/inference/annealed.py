@@ -30,7 +30,7 @@ from mrflearn.errors import AccuracyWarning, InferenceError
 from mrflearn.execution.resources import one_thread
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import Method
+from mrflearn.inference.beliefs import Method, seeded
 from mrflearn.inference.sampling import Conditionals, draw
 
 # Annealed importance sampling: log Z with an error bar that covers, and weighted samples.
@@ -124,12 +124,15 @@ class AnnealedImportance(Method):
             )
 
     @one_thread()
-    def estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
+    def estimate(
+        self, potentials: Potentials, generator: torch.Generator | None = None, *, seed: int = 0
+    ) -> AnnealedEstimate:
         """log Z with its standard error; -inf, of infinite error, where every chain dies out.
 
-        An `AccuracyWarning` is given where the weights collapse.
+        Chains are drawn by the generator or, where none is given, by the seed.  An
+        `AccuracyWarning` is given where the weights collapse.
         """
-        found = self._estimate(potentials, generator)
+        found = self._estimate(potentials, seeded(generator, seed, potentials.graph.device))
         found.warn()
         return found
 
@@ -158,10 +161,16 @@ class AnnealedImportance(Method):
 
     @one_thread()
     def sample(
-        self, potentials: Potentials, count: int, generator: torch.Generator
+        self,
+        potentials: Potentials,
+        count: int,
+        generator: torch.Generator | None = None,
+        *,
+        seed: int = 0,
     ) -> Int[Tensor, "n v"]:
         """`count` draws from the ends of at least so many chains, in proportion to weight."""
         chains = max(self.chains, count)
+        generator = seeded(generator, seed, potentials.graph.device)
         found = replace(self, chains=chains)._estimate(potentials, generator)
         lost = found.log_partition == -torch.inf
         if bool(lost.any()):

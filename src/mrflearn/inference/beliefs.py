@@ -90,8 +90,14 @@ class Sampler(Protocol):
     def refuses(self, graph: FactorGraph) -> str | None: ...
 
     def sample(
-        self, potentials: Potentials, count: int, generator: torch.Generator
-    ) -> Int[Tensor, "n v"]: ...
+        self,
+        potentials: Potentials,
+        count: int,
+        generator: torch.Generator | None = None,
+        *,
+        seed: int = 0,
+    ) -> Int[Tensor, "n v"]:
+        """`count` assignments, drawn by the generator or, where none is given, by the seed."""
 
 
 class Method:
@@ -136,6 +142,17 @@ def insist(method: Inference | Maximiser | Sampler | Method, graph: FactorGraph)
     reason = method.refuses(graph)
     if reason is not None:
         raise InferenceError(reason)
+
+
+def seeded(generator: torch.Generator | None, seed: int, device: torch.device) -> torch.Generator:
+    """The generator or, where there is none, a new one that starts from the seed."""
+    if generator is None:
+        return torch.Generator(device=device).manual_seed(seed)
+    if not isinstance(generator, torch.Generator):
+        raise InferenceError(
+            f"generator={generator!r} is no torch.Generator. Try seed={generator!r}."
+        )
+    return generator
 
 
 def insist_possible(

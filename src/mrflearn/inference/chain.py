@@ -21,7 +21,7 @@ from mrflearn.execution.resources import moved
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import BeliefMethod, Beliefs, Decoding, insist_possible
+from mrflearn.inference.beliefs import BeliefMethod, Beliefs, Decoding, insist_possible, seeded
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_sums import Steps
 
@@ -193,12 +193,18 @@ class Chain(BeliefMethod):
 
     @torch.no_grad()
     def sample(
-        self, potentials: Potentials, count: int, generator: torch.Generator
+        self,
+        potentials: Potentials,
+        count: int,
+        generator: torch.Generator | None = None,
+        *,
+        seed: int = 0,
     ) -> Int[Tensor, "n v"]:
         plan = self._plan(potentials.graph)
         unary, transition = _scores(potentials, plan)
         value = chain_sums.log_partition(unary, transition, plan.steps)
         insist_possible(value, plan.owner)
+        generator = seeded(generator, seed, potentials.graph.device)
         drawn = chain_search.sample(unary, transition, plan.steps, count, generator)
         return drawn[:, plan.row]
 

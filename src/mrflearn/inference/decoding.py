@@ -137,7 +137,8 @@ def best_list(
             f"{count} best assignments of {graph.components} examples were asked for: ask for 1 or "
             "more, of one example."
         )
-    free = graph.legal() if allowed is None else allowed & graph.legal()
+    free = potentials.unary_scores() > -torch.inf  # an observed variable has no other state
+    free = free if allowed is None else allowed & free
     masks, made = [(free, 0)], 0
     waiting: list[Candidate] = []
     found: list[tuple[Tensor, float]] = []

@@ -19,6 +19,7 @@ from mrflearn.inference.beliefs import (
     Decoding,
     insist,
     insist_possible,
+    seeded,
     zero_beliefs,
 )
 
@@ -87,11 +88,17 @@ class Enumeration(BeliefMethod):
 
     @torch.no_grad()
     def sample(
-        self, potentials: Potentials, count: int, generator: torch.Generator
+        self,
+        potentials: Potentials,
+        count: int,
+        generator: torch.Generator | None = None,
+        *,
+        seed: int = 0,
     ) -> Int[Tensor, "n v"]:
         """Independent exact samples of every component."""
         insist(self, potentials.graph)
         graph = potentials.graph
+        generator = seeded(generator, seed, graph.device)
         samples = torch.zeros(count, graph.variables, dtype=torch.int64, device=graph.device)
         for component, listing in enumerate(_listings(potentials)):
             rising = _normalised(listing.scores).cumsum(dim=0)

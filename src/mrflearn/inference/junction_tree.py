@@ -33,6 +33,7 @@ from mrflearn.inference.beliefs import (
     Decoding,
     insist,
     insist_possible,
+    seeded,
     zero_beliefs,
 )
 from mrflearn.inference.clique_batches import CliqueBatch, Messages, Schedule, make_schedules
@@ -269,10 +270,15 @@ class JunctionTree(BeliefMethod):
         return Decoding(assignment, potentials.score(assignment).detach(), kind="exact")
 
     def sample(
-        self, potentials: Potentials, count: int, generator: torch.Generator
+        self,
+        potentials: Potentials,
+        count: int,
+        generator: torch.Generator | None = None,
+        *,
+        seed: int = 0,
     ) -> Int[Tensor, "n v"]:
         """Independent exact samples of every component."""
-        return self._trace(potentials, count, generator)
+        return self._trace(potentials, count, seeded(generator, seed, potentials.graph.device))
 
     @one_thread()
     @torch.no_grad()

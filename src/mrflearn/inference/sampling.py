@@ -25,7 +25,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.execution.resources import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import DenseTable, Potentials
-from mrflearn.inference.beliefs import Method
+from mrflearn.inference.beliefs import Method, seeded
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.messages import real_links, wiring
 from mrflearn.kernels.compiled import Compiled, gibbs_loop
@@ -438,9 +438,12 @@ class Gibbs(Method):
 
     @one_thread()
     @torch.no_grad()
-    def run(self, potentials: Potentials, generator: torch.Generator) -> GibbsRun:
-        """All kept draws of all chains, with diagnostics."""
+    def run(
+        self, potentials: Potentials, generator: torch.Generator | None = None, *, seed: int = 0
+    ) -> GibbsRun:
+        """All kept draws of all chains, with diagnostics, by the generator or else by the seed."""
         potentials.check_numbers()
+        generator = seeded(generator, seed, potentials.graph.device)
         field = Conditionals.of(potentials)
         states = feasible_states(field, self.chains, generator)
         for _ in range(self.burn_in):
@@ -453,17 +456,29 @@ class Gibbs(Method):
             scores.append(field.score(states).T)
         return GibbsRun(potentials.graph, torch.stack(kept), torch.stack(scores))
 
-    def run_for(self, potentials: Potentials, count: int, generator: torch.Generator) -> GibbsRun:
+    def run_for(
+        self,
+        potentials: Potentials,
+        count: int,
+        generator: torch.Generator | None = None,
+        *,
+        seed: int = 0,
+    ) -> GibbsRun:
         """A run of `count` draws or a few more, as many from each chain."""
         chains = max(1, min(self.chains, count))
         sweeps = self.thin * max(1, -(-count // chains))
-        return replace(self, chains=chains, sweeps=sweeps).run(potentials, generator)
+        return replace(self, chains=chains, sweeps=sweeps).run(potentials, generator, seed=seed)
 
     def sample(
-        self, potentials: Potentials, count: int, generator: torch.Generator
+        self,
+        potentials: Potentials,
+        count: int,
+        generator: torch.Generator | None = None,
+        *,
+        seed: int = 0,
     ) -> Int[Tensor, "n v"]:
         """`count` draws, as many from each chain; as many sweeps as that needs."""
-        return self.run_for(potentials, count, generator).states.flatten(0, 1)[:count]
+        return self.run_for(potentials, count, generator, seed=seed).states.flatten(0, 1)[:count]
 
 
 # Samples of a field: exact where its width allows, else by Gibbs, and what those are worth.
@@ -486,7 +501,7 @@ class Drawing:
 
     def __call__(self, potentials: Potentials, count: int, *, seed: int = 0) -> Draw:
         """`count` samples that depend on nothing but the field and the seed."""
-        generator = torch.Generator(device=potentials.graph.device).manual_seed(seed)
+        generator = seeded(None, seed, potentials.graph.device)
         if self.exact.refuses(potentials.graph) is None:
             return Draw(self.exact.sample(potentials, count, generator), "exact (junction tree)")
         run = self.gibbs.run_for(potentials, count, generator)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from mrflearn.errors import SettingsError
 from mrflearn.plots.figure import COLOURS, INK, panels
 
 Array = NDArray[np.float64]
@@ -15,12 +16,17 @@ MOST_NAMES = 40  # more would overlap
 
 
 def draw_heat_map(
-    matrix: Array, names: Sequence[str] | None = None, label: str = "coupling", *, first: int = 0
+    matrix: ArrayLike,
+    names: Sequence[str] | None = None,
+    label: str = "coupling",
+    *,
+    first: int = 0,
 ) -> Any:
     """A square matrix of pair strengths; red and blue around zero where some are negative.
 
     Where there are too many names, rows and columns are counted from `first`.
     """
+    matrix = _numbers(matrix, "a matrix")
     figure, (axis,) = panels(1, width=5.6, height=4.8)
     signed = bool(matrix.size) and float(matrix.min()) < 0
     colours, low, high = _colours(matrix, signed)
@@ -36,8 +42,8 @@ def draw_heat_map(
 
 
 def draw_graph(
-    edges: NDArray[np.int64],
-    strengths: Array,
+    edges: ArrayLike,
+    strengths: ArrayLike,
     names: Sequence[str],
     label: str = "coupling",
     *,
@@ -46,10 +52,14 @@ def draw_graph(
 ) -> Any:
     """Variables on a circle and their edges, the stronger the thicker and the darker.
 
-    With `columns`, variables lie row by row on a lattice of so many.  Where there are too many
-    names, only variables with an edge show theirs; strengths that have a sign are blue and red,
-    even where all that are drawn have the same.
+    An edge is a pair of variables, which are numbers: their places in `names`, from 0 on.  With
+    `columns`, variables lie row by row on a lattice of so many.  Where there are too many names,
+    only variables with an edge show theirs; strengths that have a sign are blue and red, even where
+    all that are drawn have the same.
     """
+    edges, strengths = _edges(edges, len(names)), _numbers(strengths, "strengths")
+    if strengths.shape != edges.shape[:1]:
+        raise SettingsError(f"{len(edges)} edges, but strengths of shape {strengths.shape}.")
     from matplotlib.collections import LineCollection
 
     figure, (axis,) = panels(1, width=5.4, height=5.2)
@@ -83,6 +93,30 @@ def draw_graph(
     axis.margins(0.1 if columns else 0.25)
     axis.axis("off")
     return figure
+
+
+def _numbers(values: ArrayLike, what: str) -> Array:
+    """Lists, arrays and tensors as an array."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"{what} of numbers: {error}.") from error
+
+
+def _edges(values: ArrayLike, variables: int) -> NDArray[np.int64]:
+    """One row an edge: the numbers of two variables."""
+    found = _numbers(values, "edges are pairs")
+    found = found if found.size else found.reshape(0, 2)
+    if found.ndim != 2 or found.shape[1] != 2:
+        wanted = "edges are pairs of variables, as in [(0, 1), (1, 2)]"
+        raise SettingsError(f"{wanted}, not of shape {found.shape}.")
+    edges = found.astype(np.int64)
+    wrong = ((edges != found) | (edges < 0) | (edges >= variables)).any(axis=1)
+    if wrong.any():
+        first, second = found[wrong][0]
+        problem = f"edge ({first:g}, {second:g}), but there are {variables} names, from 0 on"
+        raise SettingsError(f"{problem}. Does it count from 1?")
+    return edges
 
 
 def _lattice(variables: int, columns: int) -> NDArray[np.int64]:
