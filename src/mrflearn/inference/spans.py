@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.io.spans import SCHEMES, Scheme, split_tag
+from mrflearn.io.spans import Scheme, check_scheme, split_tag
 from mrflearn.kernels import chain_sums
 from mrflearn.kernels.chain_sums import Rows, Steps, Tables
 
@@ -194,9 +194,7 @@ class TransitionMask:
 
 def legal_chunks(labels: Sequence[str], scheme: Scheme) -> TransitionMask:
     """Only what is well-formed in a scheme: in IOB2, for one, I-NP after B-NP or I-NP alone."""
-    if scheme not in SCHEMES:
-        known = ", ".join(SCHEMES)
-        raise DataError(f"there is no tagging scheme '{scheme}'; there are {known}; BIO is IOB2.")
+    check_scheme(scheme)
     tags = [split_tag(label) for label in labels]
     letters = {letter for letter, _ in tags}
     if scheme != "BIOES" and letters & {"E", "S"}:

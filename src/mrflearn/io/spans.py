@@ -56,11 +56,16 @@ def tags_to_spans(tags: Sequence[str], scheme: Scheme | None = None) -> tuple[Sp
     return tuple(spans)
 
 
-def spans_to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "IOB2") -> tuple[str, ...]:
-    """The tags of `length` tokens with these chunks, which may come in any order."""
+def check_scheme(scheme: str) -> None:
+    """Raises `DataError` where there is no such tagging scheme."""
     if scheme not in SCHEMES:
         names = ", ".join(SCHEMES)
         raise DataError(f"there is no tagging scheme '{scheme}'; there are {names}; BIO is IOB2.")
+
+
+def spans_to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "IOB2") -> tuple[str, ...]:
+    """The tags of `length` tokens with these chunks, which may come in any order."""
+    check_scheme(scheme)
     ordered = sorted(Span(*span) for span in spans)
     _check_spans(ordered, length)
     tags = ["O"] * length
