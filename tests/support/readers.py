@@ -36,7 +36,7 @@ from mrflearn.io.corpus import Vocabulary, read_blocks, read_documents
 from mrflearn.io.samples import read_samples
 from mrflearn.io.tag_files import TagSource
 from mrflearn.models import storage
-from mrflearn.training.checkpoint import read_checkpoint, write_checkpoint
+from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
 from support.edited import signed
 from support.estimators import estimators
 from support.formats import FORMATS
@@ -138,7 +138,7 @@ def _binaries() -> list[Entry]:
         write_mrflm_vocabulary(moments, path)
         entries.append(("MRF-LM words", path.read_bytes(), read_mrflm_vocabulary, ".txt"))
         tensors = {"x": torch.arange(3.0), "history": torch.zeros(2, 2, dtype=torch.float64)}
-        write_checkpoint(path, {"seed": 1, "name": "é"}, tensors)
+        Checkpoint(path).write({"seed": 1, "name": "é"}, tensors)
         entries.append(("checkpoint", path.read_bytes(), read_checkpoint, ".checkpoint"))
     for kind in ("<f8", "|u1", ">i4"):
         stream = io.BytesIO()

@@ -149,7 +149,7 @@ class CompositeLanguageModel(CompositeQuestions):
         for name in ("order", "topics", "rounds", "restarts"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} must be >= 1; got {getattr(self, name)}.")
-        saved = checkpoint_of(checkpoint, resume)
+        saved = checkpoint_of(checkpoint) if checkpoint or resume else None
         documents = hold_documents(X)
         with executor_for(self.n_jobs) if executor is None else nullcontext(executor) as place:
             training = CompositeTraining(self, documents, place, saved, resume)

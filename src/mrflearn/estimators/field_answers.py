@@ -79,8 +79,8 @@ class FieldQuestions(TakesTables, Estimator):
         """Keeps the names of the columns, where there are any, as scikit-learn does."""
         if names is not None:
             self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        else:
+            vars(self).pop("feature_names_in_", None)
 
     @property
     @abstractmethod

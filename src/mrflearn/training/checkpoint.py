@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from mrflearn.errors import StorageError, TrainingError
+from mrflearn.errors import SettingsError, StorageError, TrainingError
 from mrflearn.io.files import PathLike, write_binary
 from mrflearn.objectives.base import under
 
@@ -86,16 +86,14 @@ class Checkpoint:
         return tensors
 
 
-def checkpoint_of(path: PathLike | Checkpoint | None, resume: bool) -> Checkpoint | None:
+def checkpoint_of(path: PathLike | Checkpoint | None) -> Checkpoint:
     """Where a training is saved, with the usual settings where a path alone is given.
 
     Raises where nothing can be written there, or where there is nothing to resume from: now, rather
     than after an hour of training.
     """
-    if path is None and resume:
-        raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
     if path is None:
-        return None
+        raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
     checkpoint = path if isinstance(path, Checkpoint) else Checkpoint(path)
     file, folder = Path(checkpoint.path), Path(checkpoint.path).parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
@@ -115,7 +113,7 @@ class Stages:
     """
 
     def __init__(self, path: PathLike | Checkpoint | None, resume: bool) -> None:
-        self.first = checkpoint_of(path, resume)
+        self.first = checkpoint_of(path) if path or resume else None
         self.resumes, self.number = resume, 0
         if self.first is not None and not resume:
             # A stage of an earlier training must not be taken for one of this.

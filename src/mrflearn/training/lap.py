@@ -281,7 +281,7 @@ def fit_locally(
     started = time.perf_counter()
     layout = ParameterLayout.of(graph)
     identity = {"model": "LAP", "blocks": len(blocks), "parameters": layout.size}
-    file = checkpoint_of(checkpoint, resume)
+    file = checkpoint_of(checkpoint) if checkpoint or resume else None
     solved = _read(file, identity) if file is not None and resume else []
     saved, at = len(solved), time.monotonic()
     for found in mapper(task, blocks[len(solved) :]):

@@ -160,7 +160,7 @@ def train(
     resume: bool = False,
 ) -> Outcome[M]:
     """Iterates a plan until something ends it; the options are those of `minimise`."""
-    saved = checkpoint_of(checkpoint, resume)
+    saved = checkpoint_of(checkpoint) if checkpoint or resume else None
     watching = [Watch(item) if isinstance(item, EarlyStopping) else item for item in callbacks]
     with interruptible(announce=progress) as interrupt, reporting(progress, plan.rule) as reporter:
         training = _Training(plan, watching, reporter, interrupt, saved)
