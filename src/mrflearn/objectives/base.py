@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -82,7 +81,7 @@ class Evaluation:
     noise: Float[Tensor, ""] | float = 0.0
 
 
-class Objective(ABC, Generic[M]):
+class Objective(Generic[M]):
     """A function to minimise: value and gradient at a flat vector.
 
     Values are in nats and summed over the data (per position in language models), and hold no
@@ -96,9 +95,12 @@ class Objective(ABC, Generic[M]):
     members: Sequence[Objective[Any]] = ()  # the objectives that it is made of, if any
     origin: float = 0.0  # values leave this constant out, so that small gains show in their digits
 
-    @abstractmethod
     def __call__(self, vector: Float[Tensor, " p"], /) -> Evaluation:
-        """Value and gradient; the gradient may lie in a buffer that the next call overwrites."""
+        """Value and gradient, the sum of all parts unless an objective has a faster way.
+
+        The gradient may lie in a buffer that the next call overwrites.
+        """
+        return total([self.part(k, vector) for k in range(self.parts)])
 
     @cached_property
     def layout(self) -> Layout:
@@ -159,9 +161,6 @@ class Sum(Objective[M]):
         self.members = members
         self.model = members[0].model
 
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        return total([member(vector) for member in self.members])
-
 
 @final
 class Autograd(Objective[N]):
@@ -178,9 +177,6 @@ class Autograd(Objective[N]):
         if not len(self.batches):
             raise TrainingError("there are no batches to train on; at least one is needed.")
         self.model, self.loss = model, loss
-
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        return total([self.part(k, vector) for k in range(self.parts)])
 
     @property
     def parts(self) -> int:
@@ -228,9 +224,6 @@ class Reparametrised(Objective[Any]):
     @property
     def parts(self) -> int:
         return self.members[0].parts
-
-    def __call__(self, vector: Float[Tensor, " q"]) -> Evaluation:
-        return total([self.part(k, vector) for k in range(self.parts)])
 
     def part(self, index: int, vector: Float[Tensor, " q"]) -> Evaluation:
         weights = vector + self.shift.to(vector)

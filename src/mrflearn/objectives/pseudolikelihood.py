@@ -28,7 +28,7 @@ from mrflearn.graph.potentials import Potentials
 from mrflearn.kernels.potts_pseudolikelihood import CodedRows, potts_pseudolikelihood
 from mrflearn.models.potts import gather_pairs, spread
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.base import Evaluation, Objective, total
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.likelihood import FieldModel
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
 
@@ -125,9 +125,6 @@ class BlanketPseudolikelihood(Objective[TabularModel]):
 
     def __init__(self, model: TabularModel, blankets: Sequence[Blankets], weight: float) -> None:
         self.model, self.blankets, self.weight = model, blankets, weight
-
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        return total([self.part(k, vector) for k in range(self.parts)])
 
     @property
     def parts(self) -> int:
