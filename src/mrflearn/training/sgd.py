@@ -86,13 +86,8 @@ class ByEpochs(ABC):
 
     @property
     def rule(self) -> StopRule:
-        return StopRule(
-            self.epochs,
-            max_seconds=self.max_seconds,
-            period=self.period,
-            delta=self.delta,
-            target=self.target,
-        )
+        ends = {name: getattr(self, name) for name in ("max_seconds", "period", "delta", "target")}
+        return StopRule(self.epochs, **ends)
 
     @abstractmethod
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
