@@ -27,6 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
+from mrflearn.kernels.log_product import shifted_exp
 from mrflearn.kernels.rules import MAX, AppliedRules, RuleShape, Splits, applied_rules
 
 Words = Float[Tensor, "b n p"]  # scores (or weights) of the preterminals of every word
@@ -92,7 +93,8 @@ class Spans:
         if self.logs:
             return Splits(left, right, None), shorter[:, 1:], shorter[:, :-1], shorter
         scale = self.start_scale[:, :m, 1:width] + self.end_scale[:, width:, m:n]
-        share, top = _shares_of(scale, left.dtype)
+        share, top = shifted_exp(scale, -1)
+        share = share.to(left.dtype)
         after, before = shorter[:, 1:] * share[..., :1], shorter[:, :-1] * share[..., -1:]
         return Splits(left, right, share[..., 1:-1]), after, before, top
 
@@ -107,7 +109,8 @@ class Spans:
         # in step the other way round where spans are kept by their ends.
         as_left = outside.start_scale[:, :m, width + 1 :] + self.start_scale[:, width:, 1:m]
         as_right = outside.end_scale[:, width:, : m - 1] + self.end_scale[:, :m, width:n]
-        share, top = _shares_of(torch.cat([as_left, as_right], dim=-1), self.by_start.dtype)
+        share, top = shifted_exp(torch.cat([as_left, as_right], dim=-1), -1)
+        share = share.to(self.by_start.dtype)
         above = outside.at(width + 1)[0]
         on_left = outside.by_start[:, :m, width + 2 :], self.by_start[:, width:, 2:m]
         on_right = outside.by_end[:, width:, : m - 2], self.by_end[:, :m, width : n - 1]
@@ -118,15 +121,6 @@ class Spans:
             above * share[:, 1:, -1:],
             top,
         )
-
-
-def _shares_of(
-    scale: Float[Tensor, "b m k"], dtype: torch.dtype
-) -> tuple[Float[Tensor, "b m k"], Float[Tensor, "b m"]]:
-    """Factors that bring numbers of these scales to the largest of them, and that one (or 0)."""
-    top = scale.amax(dim=-1)
-    top = torch.where(top > -torch.inf, top, 0.0)
-    return (scale - top.unsqueeze(-1)).exp().to(dtype), top
 
 
 # The recursion, width by width: up for the inside, down for the outside.
@@ -266,9 +260,7 @@ def _near_one(scores: Float[Tensor, "*k x"]) -> tuple[Float[Tensor, "*k x"], Flo
     """exp(scores - shift) with the largest score of each row as its shift (0 if all are -inf)."""
     if not scores.shape[-1]:
         return scores.clone(), scores.new_zeros(scores.shape[:-1])
-    shift = scores.amax(dim=-1)
-    shift = torch.where(shift > -torch.inf, shift, 0.0)
-    return (scores - shift.unsqueeze(-1)).exp(), shift
+    return shifted_exp(scores, -1)
 
 
 @dataclass(frozen=True, eq=False)
