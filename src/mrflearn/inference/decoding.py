@@ -24,6 +24,7 @@ from mrflearn.inference.messages import Field, bipartite, joint
 from mrflearn.inference.sampling import Conditionals
 
 Assignment = Int[Tensor, " v"]
+Mask = Bool[Tensor, "v s"]  # the states that each variable may be in
 Levels = list[tuple[int, Int[Tensor, " k"], Int[Tensor, " k"]]]
 
 # One consistent assignment from max-product messages, and a local search from any assignment.
@@ -118,14 +119,11 @@ PROBLEMS_AT_ONCE = 64
 
 # The best assignment of what a mask allows: (loss, number, states, mask, how many variables before
 # cannot change); of equals the first found comes first.
-Candidate = tuple[float, int, Assignment, Bool[Tensor, "v s"], int]
+Candidate = tuple[float, int, Assignment, Mask, int]
 
 
 def best_list(
-    potentials: Potentials,
-    count: int,
-    maximiser: Maximiser,
-    allowed: Bool[Tensor, "v s"] | None = None,
+    potentials: Potentials, count: int, maximiser: Maximiser, allowed: Mask | None = None
 ) -> list[tuple[Assignment, float]]:
     """At most `count` (assignment, score) of a field of one component, best first."""
     graph = potentials.graph
@@ -151,9 +149,7 @@ def best_list(
     return found
 
 
-def _without(
-    states: Assignment, allowed: Bool[Tensor, "v s"], fixed: int
-) -> list[tuple[Bool[Tensor, "v s"], int]]:
+def _without(states: Assignment, allowed: Mask, fixed: int) -> list[tuple[Mask, int]]:
     """Masks that share no assignment and together allow all that `allowed` does, but `states`."""
     masks, mask = [], allowed.clone()
     for variable, state in enumerate(states.tolist()):
@@ -168,10 +164,7 @@ def _without(
 
 
 def _solved(
-    potentials: Potentials,
-    maximiser: Maximiser,
-    masks: list[tuple[Bool[Tensor, "v s"], int]],
-    number: int,
+    potentials: Potentials, maximiser: Maximiser, masks: list[tuple[Mask, int]], number: int
 ) -> list[Candidate]:
     """The best of what each mask allows, where it allows anything possible."""
     # Always as many together, so that one graph, planned once, serves every round.

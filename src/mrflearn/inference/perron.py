@@ -27,6 +27,7 @@ INVARIANT = 1e-10  # what is new in an image, relative, is rounding below this
 SMALLEST_RITZ = 1e-8  # what Ritz vectors have for entries that are not positive
 
 
+RightVectors = Float[Tensor, "k n"]
 Vectors: TypeAlias = Float[Tensor, "2 k n"]
 
 
@@ -36,9 +37,7 @@ class PositiveMatrices(Protocol):
     @property
     def weights(self) -> Float[Tensor, " k"]: ...
 
-    def right_step(
-        self, right: Float[Tensor, "k n"]
-    ) -> tuple[Float[Tensor, "k n"], Float[Tensor, "k n"]]:
+    def right_step(self, right: RightVectors) -> tuple[RightVectors, RightVectors]:
         """log (M v) from above and from below.
 
         They differ where a sum is under the type's smallest number: it is raised to that number,
@@ -197,16 +196,12 @@ class Certificate:
 
     lower: float
     upper: float
-    right: Float[Tensor, "k n"]
+    right: RightVectors
 
 
 @torch.no_grad()
 def certify(
-    matrices: PositiveMatrices,
-    start: Float[Tensor, "k n"],
-    *,
-    tolerance: float = 1e-6,
-    most: int = 200,
+    matrices: PositiveMatrices, start: RightVectors, *, tolerance: float = 1e-6, most: int = 200
 ) -> Certificate:
     """Limits of the chains' value from right vectors `start`, to within `tolerance` if it can."""
     right, lower, upper = start, -math.inf, math.inf

@@ -182,11 +182,7 @@ class Chart:
         return self.inside.by_start[whole], self.inside.start_scale[whole]
 
     def expected_counts(
-        self,
-        root: Float[Tensor, "b a"],
-        scale: PerSentence,
-        weight: PerSentence,
-        lengths: Lengths,
+        self, root: Float[Tensor, "b a"], scale: PerSentence, weight: PerSentence, lengths: Lengths
     ) -> tuple[Words, Float[Tensor, " r"]]:
         """Counts of preterminals at each word, and of rules; sentence b counts `weight[b]` times.
 
@@ -323,10 +319,7 @@ def log_likelihood(scores: Words, grammar: GrammarWeights, lengths: Lengths) -> 
 
 
 def expected_counts(
-    scores: Words,
-    grammar: GrammarWeights,
-    weight: PerSentence,
-    lengths: Lengths,
+    scores: Words, grammar: GrammarWeights, weight: PerSentence, lengths: Lengths
 ) -> ChartBeliefs:
     """Beliefs where sentence b counts `weight[b]` times."""
     words, word_shift = _near_one(scores)

@@ -32,11 +32,12 @@ from mrflearn.features.index import FactorTemplate, cells_of
 
 # An attribute is narrow if it has weights for at most this share of the labels (or for one only).
 NARROW_SHARE = 16
+LONGEST_PIECE = 256  # of a bag on a GPU, where one thread adds up a piece
+
 Weights = Float[Tensor, " f"]
 WideRows = Float[Tensor, "r s"]  # the weights of wide attributes, a row each
 DenseWeights = Float[Tensor, "d t"]
 Scores = Float[Tensor, "k s"]  # of the labels of rows
-LONGEST_PIECE = 256  # of a bag on a GPU, where one thread adds up a piece
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ from mrflearn.objectives.base import Evaluation, Objective, Vector
 from mrflearn.objectives.local_likelihood import LocalBlock, LocalLikelihood, known_labels
 from mrflearn.objectives.local_problems import find_problems
 
+ByTemplate = Float[Tensor, "c t"]  # for each example and template
 Shares = Literal["uniform", "optimised"] | Mapping[str, float]
 
 
@@ -48,7 +49,7 @@ class ReweightedLikelihood(Objective[LogLinearField]):
     local: LocalLikelihood
     pieces: list[ReweightedPieces]
     observed: Vector  # how often each weight counts in the scores of the labels
-    count: Float[Tensor, "c t"]  # pieces of each template in each example
+    count: ByTemplate  # pieces of each template in each example
     given: Float[Tensor, " t"]  # log-shares, where they are not learned
 
     @classmethod
@@ -96,11 +97,7 @@ class ReweightedLikelihood(Objective[LogLinearField]):
         return Evaluation(value, gradient.to(vector.dtype))
 
     def _bound(
-        self,
-        scores: Tensor,
-        block: LocalBlock,
-        share: Float[Tensor, "c t"],
-        pull: Float[Tensor, "c t"],
+        self, scores: Tensor, block: LocalBlock, share: ByTemplate, pull: ByTemplate
     ) -> Float[Tensor, ""]:
         """The block's part of the bound; the scores become its gradient, in place."""
         number, inside = block.place
