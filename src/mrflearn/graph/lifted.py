@@ -44,7 +44,7 @@ class WordPotentials(NamedTuple):
 
     def double(self) -> WordPotentials:
         """The same scores in double precision."""
-        return self._make(None if own is None else own.double() for own in self)
+        return WordPotentials._make(None if own is None else own.double() for own in self)
 
     def tables(self) -> Float[Tensor, "k c c"]:
         """All pair scores at once, rows for the left word; for small vocabularies."""

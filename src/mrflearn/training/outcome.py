@@ -114,9 +114,9 @@ class Outcome(Generic[M_co]):
         if ending not in get_args(Ending) or not isinstance(reason, str):
             raise StorageError("the outcome of training does not say how it ended")
         value, seconds = (_number(figures[name]) for name in ("value", "seconds"))
-        counts = (int(_number(figures[name])) for name in ("iterations", "evaluations"))
+        steps, calls = (int(_number(figures[name])) for name in ("iterations", "evaluations"))
         history = tuple(map(Row.of, figures["history"]))
-        return Outcome(model, value, *counts, ending, reason, history, seconds)
+        return Outcome(model, value, steps, calls, ending, reason, history, seconds)
 
 
 def _finite(value: Any) -> Any:
