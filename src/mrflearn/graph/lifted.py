@@ -12,7 +12,7 @@ tags; m: places of words.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -115,9 +115,6 @@ class TagPotentials(NamedTuple):
         words = {place: scores.double() for place, scores in self.words.items()}
         duals = (None if own is None else own.double() for own in self[2:])
         return TagPotentials(self.transitions.double(), words, *duals)
-
-
-LiftedPotentials: TypeAlias = WordPotentials | TagPotentials
 
 
 def impossible(vocabulary: int, tags: int, device: torch.device) -> Bool[Tensor, "w t"]:
