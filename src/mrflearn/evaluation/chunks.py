@@ -57,9 +57,7 @@ class ChunkReport:
 
 
 def chunk_report(
-    truth: Iterable[Sequence[str]],
-    predicted: Iterable[Sequence[str]],
-    scheme: Scheme | None = None,
+    truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]], scheme: Scheme | None = None
 ) -> ChunkReport:
     """The scores of tag sequences; with a `scheme`, true tags that break it are a `DataError`."""
     correct, guessed, actual = Counter[str](), Counter[str](), Counter[str]()

@@ -26,16 +26,13 @@ from mrflearn.io.files import Lines, PathLike, located, read_bytes, write_binary
 
 FORMAT = "mrflearn moments"
 FORMAT_VERSION = 1
+COUNTS = ("unary", "lengths", "length_counts")
 PAIR_FIELDS = ("left", "right", "count")
 
 
 def save_moments(moments: Moments, path: PathLike) -> None:
     """Writes the moments, their vocabulary included; a name that ends in `.gz` is gzipped."""
-    tensors: dict[str, NDArray[Any]] = {
-        "unary": moments.unary,
-        "lengths": moments.lengths,
-        "length_counts": moments.length_counts,
-    }
+    tensors: dict[str, NDArray[Any]] = {name: getattr(moments, name) for name in COUNTS}
     for number, pair in enumerate(moments.pairs):
         tensors |= {f"{field}.{number}": getattr(pair, field) for field in PAIR_FIELDS}
     if moments.triples is not None:
@@ -99,14 +96,12 @@ def _moments(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Moment
     )
     return Moments(
         offsets=offsets,
-        unary=tensors["unary"],
         pairs=pairs,
-        lengths=tensors["lengths"],
-        length_counts=tensors["length_counts"],
         separator=header["separator"],
         vocabulary=vocabulary,
         filler=int(header["filler"]),
         triples=None if triples is None else TripleCounts(triples, tensors["triple_counts"]),
+        **{name: tensors[name] for name in COUNTS},
     )
 
 

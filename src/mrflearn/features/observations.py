@@ -163,9 +163,7 @@ class CliqueCounts:
 
 
 def clique_counts(
-    scopes: Sequence[Int[Tensor, "f a"]],
-    shapes: Sequence[tuple[int, ...]],
-    samples: Samples,
+    scopes: Sequence[Int[Tensor, "f a"]], shapes: Sequence[tuple[int, ...]], samples: Samples
 ) -> CliqueCounts:
     """Weighted histograms over every scope."""
     counts = (

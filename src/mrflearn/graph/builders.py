@@ -9,7 +9,7 @@ observations.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -193,12 +193,7 @@ def factorial_chain(
     pairs = [(i, i + 1) for i in range(layers - 1)] if coupled is None else list(coupled)
     if length < 1 or layers < 1:
         raise GraphError(f"{layers} layers of length {length}: each must be at least 1.")
-    for i, j in pairs:
-        if i == j or not (0 <= i < layers and 0 <= j < layers):
-            raise GraphError(
-                f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
-                f"(0 to {layers - 1})."
-            )
+    check_coupled(pairs, layers)
     number = torch.arange(length * layers).reshape(length, layers)
     make = FactorGroup.tied if tied else FactorGroup
     steps = torch.stack([number[:-1], number[1:]], dim=-1)
@@ -207,6 +202,16 @@ def factorial_chain(
     groups += [make(f"cotemporal {i},{j}", number[:, [i, j]]) for i, j in pairs]
     states = torch.as_tensor(states_per_layer, dtype=torch.int64).repeat(length)
     return FactorGraph(states, tuple(groups))
+
+
+def check_coupled(pairs: Iterable[tuple[int, int]], layers: int) -> None:
+    """Raises `GraphError` for a pair that is not of two different layers, numbered from 0."""
+    for i, j in pairs:
+        if i == j or not (0 <= i < layers and 0 <= j < layers):
+            raise GraphError(
+                f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
+                f"(0 to {layers - 1})."
+            )
 
 
 def skip_chain(

@@ -31,6 +31,7 @@ from mrflearn.graph.potentials import DenseTable, Potentials
 # The same distribution written with other numbers.
 
 
+Scopes = Int[Tensor, "f k"]
 Projection = Callable[[Tensor, int], Tensor]
 
 
@@ -72,10 +73,7 @@ def _part(
 
 
 def _add_to_subsets(
-    graph: FactorGraph,
-    tables: list[Tensor],
-    scope: Int[Tensor, "f k"],
-    amount: Float[Tensor, " f *shape"],
+    graph: FactorGraph, tables: list[Tensor], scope: Scopes, amount: Float[Tensor, " f *shape"]
 ) -> None:
     """Adds parts of larger cliques to the table of one clique over each scope."""
     unmatched = (amount != 0).flatten(start_dim=1).any(dim=1)
@@ -97,7 +95,7 @@ def _add_to_subsets(
         )
 
 
-def _find(known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"]) -> Int[Tensor, " f"]:
+def _find(known: Int[Tensor, "g k"], wanted: Scopes) -> Int[Tensor, " f"]:
     """The last of the known scopes over the same variables as each wanted one; -1 if none."""
     rows = torch.cat([known, wanted]).sort(dim=1).values
     have, want = rows.unique(dim=0, return_inverse=True)[1].split([len(known), len(wanted)])
@@ -106,9 +104,7 @@ def _find(known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"]) -> Int[Tensor, 
     return torch.where(ordered[last] == want, place[last], -1)
 
 
-def _orders(
-    target: Int[Tensor, "f k"], scope: Int[Tensor, "f k"], here: Tensor
-) -> Iterator[tuple[list[int], Tensor]]:
+def _orders(target: Scopes, scope: Scopes, here: Tensor) -> Iterator[tuple[list[int], Tensor]]:
     """The ways in which axes must be permuted to stand as in the target, each with its factors."""
     if not bool(here.any()):
         return

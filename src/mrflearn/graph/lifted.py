@@ -12,7 +12,7 @@ tags; m: places of words.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -44,9 +44,7 @@ class WordPotentials(NamedTuple):
 
     def double(self) -> WordPotentials:
         """The same scores in double precision."""
-        triples, duals = (None if own is None else own.double() for own in self[3:])
-        unary, left, right = (own.double() for own in self[:3])
-        return WordPotentials(unary, left, right, triples, duals)
+        return WordPotentials._make(None if own is None else own.double() for own in self)
 
     def tables(self) -> Float[Tensor, "k c c"]:
         """All pair scores at once, rows for the left word; for small vocabularies."""
@@ -117,9 +115,6 @@ class TagPotentials(NamedTuple):
         words = {place: scores.double() for place, scores in self.words.items()}
         duals = (None if own is None else own.double() for own in self[2:])
         return TagPotentials(self.transitions.double(), words, *duals)
-
-
-LiftedPotentials: TypeAlias = WordPotentials | TagPotentials
 
 
 def impossible(vocabulary: int, tags: int, device: torch.device) -> Bool[Tensor, "w t"]:

@@ -30,7 +30,7 @@ from mrflearn.errors import AccuracyWarning, InferenceError
 from mrflearn.execution.resources import one_thread
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import Method, seeded
+from mrflearn.inference.beliefs import Sampler, seeded
 from mrflearn.inference.sampling import Conditionals, draw
 
 # Annealed importance sampling: log Z with an error bar that covers, and weighted samples.
@@ -97,7 +97,7 @@ class AnnealedEstimate:
 
 @final
 @dataclass(frozen=True)
-class AnnealedImportance(Method):
+class AnnealedImportance(Sampler):
     """Annealed importance sampling in independent groups of chains.
 
     Parameters
@@ -160,17 +160,9 @@ class AnnealedImportance(Method):
         return _summary(final, count)
 
     @one_thread()
-    def sample(
-        self,
-        potentials: Potentials,
-        count: int,
-        generator: torch.Generator | None = None,
-        *,
-        seed: int = 0,
-    ) -> Int[Tensor, "n v"]:
+    def _sample(self, potentials: Potentials, count: int, generator: torch.Generator) -> Tensor:
         """`count` draws from the ends of at least so many chains, in proportion to weight."""
         chains = max(self.chains, count)
-        generator = seeded(generator, seed, potentials.graph.device)
         found = replace(self, chains=chains)._estimate(potentials, generator)
         lost = found.log_partition == -torch.inf
         if bool(lost.any()):

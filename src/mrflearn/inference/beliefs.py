@@ -83,23 +83,6 @@ class Maximiser(Protocol):
     def best(self, potentials: Potentials) -> Decoding: ...
 
 
-@runtime_checkable
-class Sampler(Protocol):
-    """Draws assignments in proportion to their probability."""
-
-    def refuses(self, graph: FactorGraph) -> str | None: ...
-
-    def sample(
-        self,
-        potentials: Potentials,
-        count: int,
-        generator: torch.Generator | None = None,
-        *,
-        seed: int = 0,
-    ) -> Int[Tensor, "n v"]:
-        """`count` assignments, drawn by the generator or, where none is given, by the seed."""
-
-
 class Method:
     """The common part of all methods: they take every graph, unless they say otherwise."""
 
@@ -125,6 +108,27 @@ class BeliefMethod(Method, ABC):
         """The beliefs of a graph that is not refused."""
 
 
+class Sampler(Method, ABC):
+    """Draws assignments in proportion to their probability."""
+
+    def sample(
+        self,
+        potentials: Potentials,
+        count: int,
+        generator: torch.Generator | None = None,
+        *,
+        seed: int = 0,
+    ) -> Int[Tensor, "n v"]:
+        """`count` assignments, drawn by the generator or, where none is given, by the seed."""
+        insist(self, potentials.graph)
+        with torch.no_grad():
+            return self._sample(potentials, count, seeded(generator, seed, potentials.graph.device))
+
+    @abstractmethod
+    def _sample(self, potentials: Potentials, count: int, generator: torch.Generator) -> Tensor:
+        """Assignments (n, v) of a graph that is not refused."""
+
+
 def zero_beliefs(potentials: Potentials) -> Beliefs:
     """Exact beliefs to be filled in: all zero."""
     graph = potentials.graph
@@ -137,7 +141,7 @@ def zero_beliefs(potentials: Potentials) -> Beliefs:
     return Beliefs(value, variables, factors, kind="exact")
 
 
-def insist(method: Inference | Maximiser | Sampler | Method, graph: FactorGraph) -> None:
+def insist(method: Inference | Maximiser | Method, graph: FactorGraph) -> None:
     """Raises `InferenceError` with the method's own reason where it refuses the graph."""
     reason = method.refuses(graph)
     if reason is not None:

@@ -21,7 +21,7 @@ from mrflearn.execution.resources import moved
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import BeliefMethod, Beliefs, Decoding, insist_possible, seeded
+from mrflearn.inference.beliefs import BeliefMethod, Beliefs, Decoding, Sampler, insist_possible
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_sums import Steps
 
@@ -136,7 +136,7 @@ def _shared(groups: Sequence[FactorGroup], links: list[Links | None], steps: int
 
 @final
 @dataclass(frozen=True)
-class Chain(BeliefMethod):
+class Chain(BeliefMethod, Sampler):
     """Forward-backward, Viterbi, n best, samples and entropy, over all paths of a graph at once."""
 
     def refuses(self, graph: FactorGraph) -> str | None:
@@ -191,20 +191,11 @@ class Chain(BeliefMethod):
         chosen = torch.minimum(chosen, graph.states[:, None] - 1)
         return tuple(Decoding(chosen[:, i], total[:, i], kind="exact") for i in range(count))
 
-    @torch.no_grad()
-    def sample(
-        self,
-        potentials: Potentials,
-        count: int,
-        generator: torch.Generator | None = None,
-        *,
-        seed: int = 0,
-    ) -> Int[Tensor, "n v"]:
+    def _sample(self, potentials: Potentials, count: int, generator: torch.Generator) -> Tensor:
         plan = self._plan(potentials.graph)
         unary, transition = _scores(potentials, plan)
         value = chain_sums.log_partition(unary, transition, plan.steps)
         insist_possible(value, plan.owner)
-        generator = seeded(generator, seed, potentials.graph.device)
         drawn = chain_search.sample(unary, transition, plan.steps, count, generator)
         return drawn[:, plan.row]
 

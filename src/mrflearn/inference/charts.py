@@ -17,6 +17,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.kernels import chart
 from mrflearn.kernels.chart import ChartBeliefs, GrammarWeights
+from mrflearn.kernels.log_product import shifted_exp
 from mrflearn.kernels.rules import RuleShape
 
 # Exact inference over all parses of sentences: the generalised inside-outside algorithm.
@@ -230,20 +231,13 @@ class Prefix:
             return torch.full_like(self.start, -torch.inf)
         places = torch.arange(k, device=above.device)
         left = inside[:, places, k - places]
-        above, top = _scaled(above + left.amax(dim=0))
-        left = (left - left.amax(dim=0).clamp(min=torch.finfo(left.dtype).min)).exp()
-        each = (above @ left.t())[shape.parent, shape.left] * self.rules.exp()
+        left, best = shifted_exp(left, 0)
+        weights, top = shifted_exp((above + best).flatten(), 0)
+        each = (weights.view_as(above) @ left.t())[shape.parent, shape.left] * self.rules.exp()
         return above.new_zeros(shape.symbols).index_add(0, shape.right, each).log() + top
 
 
 def _log_product(scores: Float[Tensor, " x"], matrix: Float[Tensor, "x y"]) -> Float[Tensor, " y"]:
     """log(exp(scores) @ matrix)."""
-    weights, top = _scaled(scores)
+    weights, top = shifted_exp(scores, 0)
     return (weights @ matrix).log() + top
-
-
-def _scaled(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """exp(scores - top) with the largest of all scores as top, or 0 if all are -inf."""
-    top = scores.max()
-    top = torch.where(top > -torch.inf, top, 0.0)
-    return (scores - top).exp(), top

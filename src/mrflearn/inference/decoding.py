@@ -11,7 +11,7 @@ import heapq
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, Int64
+from jaxtyping import Bool, Int
 from scipy.sparse.csgraph import connected_components, dijkstra
 from torch import Tensor
 
@@ -23,13 +23,17 @@ from mrflearn.inference.beliefs import Maximiser
 from mrflearn.inference.messages import Field, bipartite, joint
 from mrflearn.inference.sampling import Conditionals
 
+Assignment = Int[Tensor, " v"]
+Mask = Bool[Tensor, "v s"]  # the states that each variable may be in
+Levels = list[tuple[int, Int[Tensor, " k"], Int[Tensor, " k"]]]
+
 # One consistent assignment from max-product messages, and a local search from any assignment.
 
 
 MOST_SWEEPS = 100  # of iterated conditional modes
 
 
-def follow_messages(field: Field, messages: Tensor) -> Int[Tensor, " v"]:
+def follow_messages(field: Field, messages: Tensor) -> Assignment:
     """An assignment read off max-product messages; a best one on a forest, ties or not.
 
     Each variable's own best state will not do: where two assignments tie, it may mix them.  So one
@@ -61,11 +65,7 @@ def follow_messages(field: Field, messages: Tensor) -> Int[Tensor, " v"]:
     return assignment
 
 
-def _breadth_first(
-    graph: FactorGraph,
-) -> tuple[
-    list[tuple[int, Int[Tensor, " k"], Int[Tensor, " k"]]], Int[Tensor, " v"], Bool[Tensor, " v"]
-]:
+def _breadth_first(graph: FactorGraph) -> tuple[Levels, Int[Tensor, " v"], Bool[Tensor, " v"]]:
     """Factors level by level, which factor reached each variable, and the roots.
 
     Factors are given as group, places in the group, and numbers through all groups; those never
@@ -95,9 +95,7 @@ def _breadth_first(
     return levels, reached_by.to(graph.device), chosen
 
 
-def iterated_conditional_modes(
-    conditionals: Conditionals, assignment: Int[Tensor, " v"]
-) -> Int[Tensor, " v"]:
+def iterated_conditional_modes(conditionals: Conditionals, assignment: Assignment) -> Assignment:
     """A local optimum: each variable in its best state given all others [Besag 1986]."""
     states = assignment.clone().unsqueeze(1)
     for _ in range(MOST_SWEEPS):
@@ -121,15 +119,12 @@ PROBLEMS_AT_ONCE = 64
 
 # The best assignment of what a mask allows: (loss, number, states, mask, how many variables before
 # cannot change); of equals the first found comes first.
-Candidate = tuple[float, int, Int64[Tensor, " v"], Bool[Tensor, "v s"], int]
+Candidate = tuple[float, int, Assignment, Mask, int]
 
 
 def best_list(
-    potentials: Potentials,
-    count: int,
-    maximiser: Maximiser,
-    allowed: Bool[Tensor, "v s"] | None = None,
-) -> list[tuple[Int64[Tensor, " v"], float]]:
+    potentials: Potentials, count: int, maximiser: Maximiser, allowed: Mask | None = None
+) -> list[tuple[Assignment, float]]:
     """At most `count` (assignment, score) of a field of one component, best first."""
     graph = potentials.graph
     if count < 1 or graph.components != 1:
@@ -154,9 +149,7 @@ def best_list(
     return found
 
 
-def _without(
-    states: Int64[Tensor, " v"], allowed: Bool[Tensor, "v s"], fixed: int
-) -> list[tuple[Bool[Tensor, "v s"], int]]:
+def _without(states: Assignment, allowed: Mask, fixed: int) -> list[tuple[Mask, int]]:
     """Masks that share no assignment and together allow all that `allowed` does, but `states`."""
     masks, mask = [], allowed.clone()
     for variable, state in enumerate(states.tolist()):
@@ -171,10 +164,7 @@ def _without(
 
 
 def _solved(
-    potentials: Potentials,
-    maximiser: Maximiser,
-    masks: list[tuple[Bool[Tensor, "v s"], int]],
-    number: int,
+    potentials: Potentials, maximiser: Maximiser, masks: list[tuple[Mask, int]], number: int
 ) -> list[Candidate]:
     """The best of what each mask allows, where it allows anything possible."""
     # Always as many together, so that one graph, planned once, serves every round.

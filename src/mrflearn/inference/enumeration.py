@@ -17,16 +17,16 @@ from mrflearn.inference.beliefs import (
     BeliefMethod,
     Beliefs,
     Decoding,
+    Sampler,
     insist,
     insist_possible,
-    seeded,
     zero_beliefs,
 )
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Enumeration(BeliefMethod):
+class Enumeration(BeliefMethod, Sampler):
     """Exact answers by listing at most `most_assignments` assignments of each component.
 
     Sums are taken in float64 whatever the type of the potentials.
@@ -86,19 +86,8 @@ class Enumeration(BeliefMethod):
             scores[:found, component] = ranked[:found].to(scores.dtype)
         return assignments, scores
 
-    @torch.no_grad()
-    def sample(
-        self,
-        potentials: Potentials,
-        count: int,
-        generator: torch.Generator | None = None,
-        *,
-        seed: int = 0,
-    ) -> Int[Tensor, "n v"]:
-        """Independent exact samples of every component."""
-        insist(self, potentials.graph)
+    def _sample(self, potentials: Potentials, count: int, generator: torch.Generator) -> Tensor:
         graph = potentials.graph
-        generator = seeded(generator, seed, graph.device)
         samples = torch.zeros(count, graph.variables, dtype=torch.int64, device=graph.device)
         for component, listing in enumerate(_listings(potentials)):
             rising = _normalised(listing.scores).cumsum(dim=0)

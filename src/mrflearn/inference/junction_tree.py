@@ -31,9 +31,9 @@ from mrflearn.inference.beliefs import (
     BeliefMethod,
     Beliefs,
     Decoding,
+    Sampler,
     insist,
     insist_possible,
-    seeded,
     zero_beliefs,
 )
 from mrflearn.inference.clique_batches import CliqueBatch, Messages, Schedule, make_schedules
@@ -210,7 +210,7 @@ GIB = 2**30
 
 @final
 @dataclass(frozen=True, slots=True)
-class JunctionTree(BeliefMethod):
+class JunctionTree(BeliefMethod, Sampler):
     """Exact answers by eliminating variables one by one, within a limit on memory (in bytes).
 
     Components are worked on together, as many at a time as the limit allows.
@@ -269,16 +269,8 @@ class JunctionTree(BeliefMethod):
         assignment = self._trace(potentials, 1, None)[0]
         return Decoding(assignment, potentials.score(assignment).detach(), kind="exact")
 
-    def sample(
-        self,
-        potentials: Potentials,
-        count: int,
-        generator: torch.Generator | None = None,
-        *,
-        seed: int = 0,
-    ) -> Int[Tensor, "n v"]:
-        """Independent exact samples of every component."""
-        return self._trace(potentials, count, seeded(generator, seed, potentials.graph.device))
+    def _sample(self, potentials: Potentials, count: int, generator: torch.Generator) -> Tensor:
+        return self._trace(potentials, count, generator)
 
     @one_thread()
     @torch.no_grad()

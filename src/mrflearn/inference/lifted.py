@@ -48,14 +48,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.lifted import (
-    CENTRE,
-    LEFT,
-    RIGHT,
-    LiftedPotentials,
-    TagPotentials,
-    WordPotentials,
-)
+from mrflearn.graph.lifted import CENTRE, LEFT, RIGHT, TagPotentials, WordPotentials
 from mrflearn.inference.beliefs import Beliefs, Kind
 from mrflearn.inference.perron import (
     LowRankMatrices,
@@ -118,6 +111,7 @@ def rings_of_torus(offsets: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -
 
 
 P = TypeVar("P", WordPotentials, TagPotentials)
+LiftedPotentials: TypeAlias = WordPotentials | TagPotentials
 # Weights of chains, how far apart the positions are that each joins, and its number of states.
 Rings: TypeAlias = tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]
 

@@ -35,6 +35,7 @@ from mrflearn.graph.potentials import Potentials
 
 # torch.logsumexp for sum-product, torch.amax for max-product: both called as (tensor, dim).
 Reduction = Callable[[Tensor, int], Tensor]
+FactorTables = Float[Tensor, "*shape f"]
 Shapes = list[list[tuple[int, int]]]  # (states, factors) of every axis of every sender
 
 # Arithmetic of tables and messages in log space.  The last axis always runs over factors (f):
@@ -49,10 +50,7 @@ def along(inbox: Float[Tensor, "s f"], axis: int, axes: int) -> Tensor:
 
 
 def send(
-    table: Float[Tensor, "*shape f"],
-    inboxes: Sequence[Float[Tensor, "_ f"]],
-    axis: int,
-    reduce: Reduction,
+    table: FactorTables, inboxes: Sequence[Float[Tensor, "_ f"]], axis: int, reduce: Reduction
 ) -> Float[Tensor, "s f"]:
     """The messages to the variables on one axis, not yet normalised.
 
@@ -64,9 +62,7 @@ def send(
     return table
 
 
-def joint(
-    table: Float[Tensor, "*shape f"], inboxes: Sequence[Float[Tensor, "_ f"]]
-) -> Float[Tensor, "*shape f"]:
+def joint(table: FactorTables, inboxes: Sequence[Float[Tensor, "_ f"]]) -> FactorTables:
     """The factors' unnormalised log-beliefs: their tables plus all that their variables say."""
     for axis, inbox in enumerate(inboxes):
         table = table + along(inbox, axis, table.ndim)
@@ -154,7 +150,7 @@ class Field:
     graph: FactorGraph
     wiring: Wiring
     bias: Float[Tensor, "v s"]  # -inf beyond a variable's own states
-    tables: list[Float[Tensor, "*shape f"]]  # divided by rho
+    tables: list[FactorTables]  # divided by rho
     appearance: Float[Tensor, " m"] | None = None  # rho of the factor of every entry; None: all 1
 
     @classmethod
@@ -333,7 +329,7 @@ def soft_sweep(field: Field) -> Sweep:
 
 
 def direction(
-    weight: Float[Tensor, "*shape f"], inboxes: list[Float[Tensor, "_ f"]], axis: int
+    weight: FactorTables, inboxes: list[Float[Tensor, "_ f"]], axis: int
 ) -> Callable[[], Float[Tensor, "s f"]]:
     """Sends the messages of a group to one axis, as weights, not normalised.
 

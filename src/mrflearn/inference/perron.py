@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.kernels.log_product import log_product, log_product_limits
+from mrflearn.kernels.log_product import log_product, log_product_limits, positive, shifted_exp
 from mrflearn.kernels.low_rank import power_step, row_logsumexp, star_logsumexp
 
 PLAIN_STEPS = 6  # between two uses of Arnoldi's method
@@ -27,6 +27,7 @@ INVARIANT = 1e-10  # what is new in an image, relative, is rounding below this
 SMALLEST_RITZ = 1e-8  # what Ritz vectors have for entries that are not positive
 
 
+RightVectors = Float[Tensor, "k n"]
 Vectors: TypeAlias = Float[Tensor, "2 k n"]
 
 
@@ -36,9 +37,7 @@ class PositiveMatrices(Protocol):
     @property
     def weights(self) -> Float[Tensor, " k"]: ...
 
-    def right_step(
-        self, right: Float[Tensor, "k n"]
-    ) -> tuple[Float[Tensor, "k n"], Float[Tensor, "k n"]]:
+    def right_step(self, right: RightVectors) -> tuple[RightVectors, RightVectors]:
         """log (M v) from above and from below.
 
         They differ where a sum is under the type's smallest number: it is raised to that number,
@@ -73,7 +72,7 @@ def onward(vectors: Vectors, gradient: Vectors) -> tuple[Vectors, Float[Tensor, 
     for its type's smallest number keeps that number instead of dying out.
     """
     weights, vectors = gradient[0].sum(1), vectors.detach()
-    further = (_positive(gradient).log() - vectors).flip(0)
+    further = (positive(gradient).log() - vectors).flip(0)
     limit = (further - vectors).amax(2).amin(0) + overlap(vectors) - weights.log()
     return normalised(further), weights @ limit
 
@@ -197,16 +196,12 @@ class Certificate:
 
     lower: float
     upper: float
-    right: Float[Tensor, "k n"]
+    right: RightVectors
 
 
 @torch.no_grad()
 def certify(
-    matrices: PositiveMatrices,
-    start: Float[Tensor, "k n"],
-    *,
-    tolerance: float = 1e-6,
-    most: int = 200,
+    matrices: PositiveMatrices, start: RightVectors, *, tolerance: float = 1e-6, most: int = 200
 ) -> Certificate:
     """Limits of the chains' value from right vectors `start`, to within `tolerance` if it can."""
     right, lower, upper = start, -math.inf, math.inf
@@ -316,24 +311,24 @@ class TripleMatrices:
     @cached_property
     def _forth(self) -> tuple[Tensor, Tensor]:
         """Weights relative to the highest by the last state, and those highest scores."""
-        return _relative(self.tables, 3)
+        return shifted_exp(self.tables, 3)
 
     @cached_property
     def _back(self) -> tuple[Tensor, Tensor]:
-        return _relative(self.tables, 1)
+        return shifted_exp(self.tables, 1)
 
     def right_step(self, vectors: Float[Tensor, "f p"]) -> tuple[Tensor, Tensor]:
         weights, top = self._forth
-        own, highest = _relative(vectors.view(top.shape), 2)
+        own, highest = shifted_exp(vectors.view(top.shape), 2)
         sums = torch.einsum("fabc,fbc->fab", weights, own)
         shift = top + highest.unsqueeze(1)
-        return (_positive(sums).log() + shift).flatten(1), (sums.log() + shift).flatten(1)
+        return (positive(sums).log() + shift).flatten(1), (sums.log() + shift).flatten(1)
 
     def both_steps(self, vectors: Vectors) -> Vectors:
         """log (M^T u) and log (M v)."""
         weights, top = self._back
-        own, highest = _relative(vectors[0].view(top.shape), 1)
-        sums = _positive(torch.einsum("fabc,fab->fbc", weights, own))
+        own, highest = shifted_exp(vectors[0].view(top.shape), 1)
+        sums = positive(torch.einsum("fabc,fab->fbc", weights, own))
         left = sums.log() + (top + highest.unsqueeze(2))
         return torch.stack((left.flatten(1), self.right_step(vectors[1])[0]))
 
@@ -354,7 +349,7 @@ class TripleMatrices:
                 break
             if step % 2:  # with M + lambda: no matrix goes round in circles
                 left, right = (left + before[0]) / 2, (right + before[1]) / 2
-        return _positive(torch.stack((left, right))).log().flatten(2)
+        return positive(torch.stack((left, right))).log().flatten(2)
 
     def alone(self, k: int) -> TripleMatrices:
         """One of the matrices."""
@@ -367,16 +362,5 @@ class TripleMatrices:
         return (self.tables + ends).flatten(1).logsumexp(1)
 
 
-def _relative(scores: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Exponentials of scores relative to the highest along one axis, and the highest."""
-    top = scores.amax(dim, keepdim=True)
-    top = top.masked_fill(top == -torch.inf, 0.0)
-    return (scores - top).exp(), top.squeeze(dim)
-
-
 def _of_sum_one(vectors: Float[Tensor, "f a b"]) -> Float[Tensor, "f a b"]:
     return vectors / vectors.sum((1, 2), keepdim=True)
-
-
-def _positive(sums: Tensor) -> Tensor:
-    return sums.clamp_min(torch.finfo(sums.dtype).tiny)

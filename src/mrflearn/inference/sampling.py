@@ -25,7 +25,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.execution.resources import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import DenseTable, Potentials
-from mrflearn.inference.beliefs import Method, seeded
+from mrflearn.inference.beliefs import Sampler, seeded
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.messages import real_links, wiring
 from mrflearn.kernels.compiled import Compiled, gibbs_loop
@@ -414,7 +414,7 @@ class GibbsRun:
 
 @final
 @dataclass(frozen=True)
-class Gibbs(Method):
+class Gibbs(Sampler):
     """Chains run side by side; `burn_in` sweeps are thrown away, then every `thin`-th is kept.
 
     `sweeps` counts those after the burn-in, in each chain.  Chains start from states of positive
@@ -456,29 +456,15 @@ class Gibbs(Method):
             scores.append(field.score(states).T)
         return GibbsRun(potentials.graph, torch.stack(kept), torch.stack(scores))
 
-    def run_for(
-        self,
-        potentials: Potentials,
-        count: int,
-        generator: torch.Generator | None = None,
-        *,
-        seed: int = 0,
-    ) -> GibbsRun:
+    def run_for(self, potentials: Potentials, count: int, generator: torch.Generator) -> GibbsRun:
         """A run of `count` draws or a few more, as many from each chain."""
         chains = max(1, min(self.chains, count))
         sweeps = self.thin * max(1, -(-count // chains))
-        return replace(self, chains=chains, sweeps=sweeps).run(potentials, generator, seed=seed)
+        return replace(self, chains=chains, sweeps=sweeps).run(potentials, generator)
 
-    def sample(
-        self,
-        potentials: Potentials,
-        count: int,
-        generator: torch.Generator | None = None,
-        *,
-        seed: int = 0,
-    ) -> Int[Tensor, "n v"]:
+    def _sample(self, potentials: Potentials, count: int, generator: torch.Generator) -> Tensor:
         """`count` draws, as many from each chain; as many sweeps as that needs."""
-        return self.run_for(potentials, count, generator, seed=seed).states.flatten(0, 1)[:count]
+        return self.run_for(potentials, count, generator).states.flatten(0, 1)[:count]
 
 
 # Samples of a field: exact where its width allows, else by Gibbs, and what those are worth.

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from mrflearn.kernels.chain_sums import Rows, Steps, Table
+from mrflearn.kernels.chain_sums import Rows, Steps, Table, Tables
 
 Labels = Int[Tensor, " r"]
 Amounts = Float[Tensor, " r"]  # how much each row counts
@@ -28,12 +28,15 @@ SMALLEST = {torch.float32: 1e-20, torch.float64: 1e-200}
 CELLS_AT_ONCE = 2**20  # of tables of transitions that are done again
 
 
-class PieceSums(NamedTuple):
-    """The weighted sum of the pieces' losses, and its gradient by scores and by the table."""
+class ChainLoss(NamedTuple):
+    """A weighted sum of losses, and its gradient by scores of states and by the table of steps.
+
+    `pair` is the gradient by the shared table, or by that of each row.
+    """
 
     value: Float[Tensor, ""]
     single: Rows
-    pair: Table
+    pair: Tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,7 @@ def sides(gold: Labels, steps: Steps, amount: Amounts, states: int) -> tuple[Pie
 
 def given_neighbours(
     unary: Rows, table: Table, gold: Labels, left: PieceSide, right: PieceSide
-) -> PieceSums:
+) -> ChainLoss:
     """log sum_y exp(unary_i(y) + table(before, y)), and the same for what comes after, summed.
 
     Less the scores of the labels, these are the local terms of piecewise pseudolikelihood [Sutton
@@ -91,12 +94,12 @@ def given_neighbours(
         value += torch.dot(log_total - below[side.state, gold], side.amount.double())
         gradients.append(_less_known(own.mul_((side.amount / total)[:, None]), gold, side.amount))
         pairs.append(embedding_bag(side.order, own, side.begin, mode="sum")[:-1])
-    return PieceSums(value, gradients[0].add_(gradients[1]), pairs[0] + pairs[1].t())
+    return ChainLoss(value, gradients[0].add_(gradients[1]), pairs[0] + pairs[1].t())
 
 
 def whole_pieces(
     unary: Rows, table: Table, gold: Labels, steps: Steps, amount: Amounts
-) -> PieceSums:
+) -> ChainLoss:
     """log sum_xy exp(unary_i(x) + table(x, y) + unary_k(y)) of neighbours i and k, summed.
 
     Less the scores of the labels, these are the pieces of piecewise training [Sutton and McCallum
@@ -135,7 +138,7 @@ def whole_pieces(
     value += torch.dot(found.log().double(), amount[lone].double())
     gradient[lone] = weight[lone] * (amount[lone] / found)[:, None]
     pair -= known_steps(gold, steps, amount, len(table))
-    return PieceSums(value, _less_known(gradient, gold, times), pair)
+    return ChainLoss(value, _less_known(gradient, gold, times), pair)
 
 
 def _lost(total: Float[Tensor, " n"]) -> Int[Tensor, " k"]:

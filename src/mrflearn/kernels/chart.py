@@ -27,7 +27,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
+from mrflearn.kernels.log_product import shifted_exp
 from mrflearn.kernels.rules import MAX, AppliedRules, RuleShape, Splits, applied_rules
+
+Words = Float[Tensor, "b n p"]  # scores (or weights) of the preterminals of every word
+PerSentence = Float[Tensor, " b"]
+Lengths = Int[Tensor, " b"]
 
 # Numbers for every span of sentences, scaled span by span.
 
@@ -88,7 +93,8 @@ class Spans:
         if self.logs:
             return Splits(left, right, None), shorter[:, 1:], shorter[:, :-1], shorter
         scale = self.start_scale[:, :m, 1:width] + self.end_scale[:, width:, m:n]
-        share, top = _shares_of(scale, left.dtype)
+        share, top = shifted_exp(scale, -1)
+        share = share.to(left.dtype)
         after, before = shorter[:, 1:] * share[..., :1], shorter[:, :-1] * share[..., -1:]
         return Splits(left, right, share[..., 1:-1]), after, before, top
 
@@ -103,7 +109,8 @@ class Spans:
         # in step the other way round where spans are kept by their ends.
         as_left = outside.start_scale[:, :m, width + 1 :] + self.start_scale[:, width:, 1:m]
         as_right = outside.end_scale[:, width:, : m - 1] + self.end_scale[:, :m, width:n]
-        share, top = _shares_of(torch.cat([as_left, as_right], dim=-1), self.by_start.dtype)
+        share, top = shifted_exp(torch.cat([as_left, as_right], dim=-1), -1)
+        share = share.to(self.by_start.dtype)
         above = outside.at(width + 1)[0]
         on_left = outside.by_start[:, :m, width + 2 :], self.by_start[:, width:, 2:m]
         on_right = outside.by_end[:, width:, : m - 2], self.by_end[:, :m, width : n - 1]
@@ -116,15 +123,6 @@ class Spans:
         )
 
 
-def _shares_of(
-    scale: Float[Tensor, "b m k"], dtype: torch.dtype
-) -> tuple[Float[Tensor, "b m k"], Float[Tensor, "b m"]]:
-    """Factors that bring numbers of these scales to the largest of them, and that one (or 0)."""
-    top = scale.amax(dim=-1)
-    top = torch.where(top > -torch.inf, top, 0.0)
-    return (scale - top.unsqueeze(-1)).exp().to(dtype), top
-
-
 # The recursion, width by width: up for the inside, down for the outside.
 
 
@@ -132,12 +130,12 @@ def _shares_of(
 class Chart:
     """The inside of every span of sentences of two words or more."""
 
-    words: Float[Tensor, "b n p"]
+    words: Words
     rules: AppliedRules
     inside: Spans
 
     @classmethod
-    def of(cls, words: Float[Tensor, "b n p"], rules: AppliedRules, phrases: int) -> Chart:
+    def of(cls, words: Words, rules: AppliedRules, phrases: int) -> Chart:
         """The sum (or the maximum, by the rules' semiring) over all parses of each span.
 
         In memory spans are by width, symbol, first word and sentence where rules want it so.
@@ -178,18 +176,14 @@ class Chart:
         self.rules.word_left.left.add(*right, on_left, slice(0, n - width), up=up)
         self.rules.word_right.right.add(*left, on_right, slice(width, n), up=up)
 
-    def top(self, lengths: Int[Tensor, " b"]) -> tuple[Float[Tensor, "b a"], Float[Tensor, " b"]]:
+    def top(self, lengths: Lengths) -> tuple[Float[Tensor, "b a"], PerSentence]:
         """The inside of complete sentences, and its scale."""
         whole = torch.arange(len(self.words), device=self.words.device), 0, lengths
         return self.inside.by_start[whole], self.inside.start_scale[whole]
 
     def expected_counts(
-        self,
-        root: Float[Tensor, "b a"],
-        scale: Float[Tensor, " b"],
-        weight: Float[Tensor, " b"],
-        lengths: Int[Tensor, " b"],
-    ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, " r"]]:
+        self, root: Float[Tensor, "b a"], scale: PerSentence, weight: PerSentence, lengths: Lengths
+    ) -> tuple[Words, Float[Tensor, " r"]]:
         """Counts of preterminals at each word, and of rules; sentence b counts `weight[b]` times.
 
         `root` and its scale are the outside of complete sentences, divided by their sums, so that
@@ -220,8 +214,8 @@ class Chart:
         return self._words(outside, counts, weight)
 
     def _words(
-        self, outside: Spans, counts: Tensor, weight: Float[Tensor, " b"]
-    ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, " r"]]:
+        self, outside: Spans, counts: Tensor, weight: PerSentence
+    ) -> tuple[Words, Float[Tensor, " r"]]:
         """The last step down, to single words; `counts` are those of the rules above them."""
         words, rules = self.words, self.rules
         as_left, as_right, word_after, word_before, top = self.inside.parents(outside, 1)
@@ -244,7 +238,7 @@ class Chart:
 
 
 def _weighed(
-    value: Float[Tensor, "b m x"], scale: Float[Tensor, "b m"], weight: Float[Tensor, " b"]
+    value: Float[Tensor, "b m x"], scale: Float[Tensor, "b m"], weight: PerSentence
 ) -> Float[Tensor, "b m x"]:
     """value * exp(scale) * weight, but finite.
 
@@ -262,9 +256,7 @@ def _near_one(scores: Float[Tensor, "*k x"]) -> tuple[Float[Tensor, "*k x"], Flo
     """exp(scores - shift) with the largest score of each row as its shift (0 if all are -inf)."""
     if not scores.shape[-1]:
         return scores.clone(), scores.new_zeros(scores.shape[:-1])
-    shift = scores.amax(dim=-1)
-    shift = torch.where(shift > -torch.inf, shift, 0.0)
-    return (scores - shift.unsqueeze(-1)).exp(), shift
+    return shifted_exp(scores, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,8 +282,8 @@ class GrammarWeights:
         return applied_rules(self.shape, self.rules, dense=self.shape.dense)
 
     def unscaled(
-        self, value: Tensor, word_shift: Float[Tensor, "b n"], lengths: Int[Tensor, " b"]
-    ) -> Float[Tensor, " b"]:
+        self, value: Tensor, word_shift: Float[Tensor, "b n"], lengths: Lengths
+    ) -> PerSentence:
         """The logarithm of a sum over parses with all shifts undone."""
         rules, start = (shift.double() for shift in self.shifts)
         shift = word_shift.double().sum(dim=1) + (lengths - 1) * rules + start
@@ -308,7 +300,7 @@ class ChartBeliefs(NamedTuple):
     A sentence that the grammar cannot produce has a log-partition of -inf and counts of zero.
     """
 
-    log_partition: Float[Tensor, " b"]
+    log_partition: PerSentence
     words: Float[Tensor, "*t p"]  # each preterminal at each word
     rules: Float[Tensor, " r"]  # summed over sentences, as are the start symbols
     start: Float[Tensor, " s"]
@@ -319,9 +311,7 @@ class ChartBeliefs(NamedTuple):
         return (self.log_partition == -torch.inf).nonzero()[:, 0]
 
 
-def log_likelihood(
-    scores: Float[Tensor, "b n p"], grammar: GrammarWeights, lengths: Int[Tensor, " b"]
-) -> Float[Tensor, " b"]:
+def log_likelihood(scores: Words, grammar: GrammarWeights, lengths: Lengths) -> PerSentence:
     """The log-sum of the scores of all parses of each sentence; -inf where there is none."""
     words, word_shift = _near_one(scores)
     _, own, top, scale = _roots(words, grammar, lengths)
@@ -329,10 +319,7 @@ def log_likelihood(
 
 
 def expected_counts(
-    scores: Float[Tensor, "b n p"],
-    grammar: GrammarWeights,
-    weight: Float[Tensor, " b"],
-    lengths: Int[Tensor, " b"],
+    scores: Words, grammar: GrammarWeights, weight: PerSentence, lengths: Lengths
 ) -> ChartBeliefs:
     """Beliefs where sentence b counts `weight[b]` times."""
     words, word_shift = _near_one(scores)
@@ -353,7 +340,7 @@ def expected_counts(
 
 
 def _roots(
-    words: Float[Tensor, "b n p"], grammar: GrammarWeights, lengths: Int[Tensor, " b"]
+    words: Words, grammar: GrammarWeights, lengths: Lengths
 ) -> tuple[Chart | None, slice, Float[Tensor, "b x"], Tensor | float]:
     """The chart, if there is one; which symbols are roots, their inside, and its scale."""
     phrases = grammar.shape.phrases
@@ -364,7 +351,7 @@ def _roots(
 
 
 def best_inside(
-    scores: Float[Tensor, "b n p"], rules: Float[Tensor, " r"], shape: RuleShape
+    scores: Words, rules: Float[Tensor, " r"], shape: RuleShape
 ) -> Float[Tensor, "b a n+1 n+1"]:
     """The score of the best parse of each phrase over each span, by first word and width."""
     applied = applied_rules(shape, rules, semiring=MAX)
@@ -372,7 +359,7 @@ def best_inside(
 
 
 def log_inside(
-    scores: Float[Tensor, "b n p"], rules: Float[Tensor, " r"], shape: RuleShape
+    scores: Words, rules: Float[Tensor, " r"], shape: RuleShape
 ) -> Float[Tensor, "a b n+1 n+1"]:
     """The log-sum over the parses of each phrase over each span, by first word and width."""
     n, (words, word_shift) = scores.shape[1], _near_one(scores)

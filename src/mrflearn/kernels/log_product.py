@@ -33,15 +33,15 @@ def log_product_limits(
     """`log_product`, and the same from below: -inf where all terms of a sum are out of range."""
     sums, top_a, top_b = _sums(a, b)
     top = top_a + top_b.T
-    return _positive(sums).log() + top, sums.log() + top
+    return positive(sums).log() + top, sums.log() + top
 
 
 class _LogProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         sums, top_a, top_b = _sums(a, b)
-        ctx.save_for_backward(a, b, top_a, top_b, _positive(sums))
-        return _positive(sums).log() + top_a + top_b.T
+        ctx.save_for_backward(a, b, top_a, top_b, positive(sums))
+        return positive(sums).log() + top_a + top_b.T
 
     @staticmethod
     @once_differentiable
@@ -65,8 +65,15 @@ def _weights(scores: Tensor, top: Tensor) -> Tensor:
     return (scores - top.masked_fill(top == -torch.inf, 0.0)).exp_()
 
 
-def _positive(sums: Tensor) -> Tensor:
-    # Terms below the type's range count as its least number: a vector stays positive.
+def shifted_exp(scores: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """exp(scores - top) with the highest score along an axis as top, or 0 if all are -inf."""
+    top = scores.amax(dim, keepdim=True)
+    top = top.masked_fill(top == -torch.inf, 0.0)
+    return (scores - top).exp(), top.squeeze(dim)
+
+
+def positive(sums: Tensor) -> Tensor:
+    """The sums, where terms below the type's range count as its least number."""
     return sums.clamp_min(torch.finfo(sums.dtype).tiny)
 
 

@@ -46,6 +46,8 @@ from mrflearn.models.ngram import NgramLevel, with_blind
 # theta(u v A h -> w) as a mixture over hidden back-off levels, for many words at once.
 
 
+LevelWeights = Float[Tensor, "b a l"]  # by bucket and preterminal
+TopicShares = Float[Tensor, "t h"]  # by token
 LETTERS = "qrstuv"
 GIVEN = 3  # levels that are not learned
 TOKENS_PER_BATCH = 8192
@@ -120,8 +122,8 @@ def shares_by_group(
 
 
 def normalised_weights(
-    counts: Float[Tensor, "b a l"], centre: Float[Tensor, "b a l"], prior: float, tied: bool
-) -> Float[Tensor, "b a l"]:
+    counts: LevelWeights, centre: LevelWeights, prior: float, tied: bool
+) -> LevelWeights:
     """Counts of levels as weights, after a Dirichlet prior of this strength around `centre`.
 
     Tied, they are the same for all preterminals.  A level without weight in the centre has none.
@@ -132,7 +134,7 @@ def normalised_weights(
     return raised / raised.sum(dim=2, keepdim=True)
 
 
-def common_weights(counts: Float[Tensor, "b a l"], prior: float) -> Float[Tensor, "b a l"]:
+def common_weights(counts: LevelWeights, prior: float) -> LevelWeights:
     """The weights of a bucket's levels, the same for all preterminals.
 
     Buckets lean on the weights over all of them, as preterminals are to lean on these.
@@ -192,7 +194,7 @@ class CompositeModel:
 
     shape: CompositeShape
     tables: Tables
-    weights: Float[Tensor, "b a l"]
+    weights: LevelWeights
     tags: Float[Tensor, " a"]  # shares of preterminals, for sentences that get no derivation
     rules: Float[Tensor, " r"]
     start: Float[Tensor, " s"]
@@ -222,7 +224,7 @@ class CompositeModel:
         return ChartPotentials(self.shape.grammar, scores.log(), lengths, self.rules, self.start)
 
 
-def explain(model: CompositeModel, tokens: TokenBatch, topics: Float[Tensor, "t h"]) -> Explained:
+def explain(model: CompositeModel, tokens: TokenBatch, topics: TopicShares) -> Explained:
     """p(token | preterminal), topics summed out [Wang 2005, section 3, alpha_ii], and its parts."""
     shape, values, means = model.shape, [], []
     for level, table in zip(shape.levels, model.tables, strict=True):
@@ -239,10 +241,10 @@ def explain(model: CompositeModel, tokens: TokenBatch, topics: Float[Tensor, "t 
 def expected_levels(
     model: CompositeModel,
     tokens: TokenBatch,
-    topics: Float[Tensor, "t h"],
+    topics: TopicShares,
     explained: Explained,
     tags: Float[Tensor, "t a"],
-) -> tuple[Tables, Float[Tensor, "b a l"], Float[Tensor, "t h"]]:
+) -> tuple[Tables, LevelWeights, TopicShares]:
     """How often each entry, level (by bucket) and topic (by token) was used.
 
     `tags` are the expected preterminals.

@@ -29,6 +29,7 @@ from torch import Tensor
 from mrflearn.errors import GraphError
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, CompiledLabels, attributes_of
 from mrflearn.features.index import FactorTemplate, constant, neighbours, weighted_pairs, with_bias
+from mrflearn.graph.builders import check_coupled
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 
 NOBODY = torch.zeros(0, dtype=torch.int64)
@@ -52,14 +53,7 @@ class FieldBatch:
     weight: Float[Tensor, " c"] | None = None
 
     def __post_init__(self) -> None:
-        graph = self.graph
-        if len(self.features) != len(graph.groups):
-            raise GraphError(
-                f"{len(graph.groups)} groups of factors, but features for {len(self.features)}."
-            )
-        if len(self.states) != graph.variables:
-            raise GraphError(f"{len(self.states)} labels for {graph.variables} variables.")
-        for group, features in zip(graph.groups, self.features, strict=True):
+        for group, features in zip(self.graph.groups, self.features, strict=True):
             if len(group) and int(group.table.max()) >= features.tokens:
                 raise GraphError(
                     f"group '{group.name}': a factor reads row {int(group.table.max())} of the "
@@ -136,13 +130,7 @@ def find_templates(
         most = batch.graph.most_states  # all that is known of factors never met
         shape = batch.graph.shape(group) if len(group) else (most,) * group.arity
         pairs = weighted_pairs(
-            features,
-            group.table,
-            group.scope,
-            shape,
-            batch,
-            min_freq=least,
-            everything=everything,
+            features, group.table, group.scope, shape, batch, min_freq=least, everything=everything
         )
         found.append(FactorTemplate(group.name, shape, features.names, features.columns, *pairs))
     return tuple(found)
@@ -166,13 +154,7 @@ class SequenceWiring:
         if self.features_on not in get_args(FeaturesOn):
             known = ", ".join(get_args(FeaturesOn))
             raise GraphError(f"features_on={self.features_on!r} is not one of {known}.")
-        layers = len(self.labels)
-        for i, j in self.coupled:
-            if i == j or not (0 <= i < layers and 0 <= j < layers):
-                raise GraphError(
-                    f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
-                    f"(0 to {layers - 1})."
-                )
+        check_coupled(self.coupled, len(self.labels))
 
 
 def sequence_batch(

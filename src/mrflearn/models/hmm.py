@@ -210,11 +210,7 @@ class WordContext(NamedTuple):
     tags: int
 
     def scores(
-        self,
-        before: Int[np.ndarray, " n"],
-        tag: Int[np.ndarray, " n"],
-        word: Int[np.ndarray, " n"],
-        alone: Float[np.ndarray, " n"],
+        self, before: Numbers, tag: Numbers, word: Numbers, alone: Float[np.ndarray, " n"]
     ) -> Float[np.ndarray, " n"]:
         """log P(word | tag, tag before), given log P(word | tag); new words have high numbers."""
         wanted = (before * self.tags + tag) * self.words + word
@@ -246,8 +242,8 @@ class TagLattice(NamedTuple):
     """Sentences packed by `steps` as a lattice, and the row and the tag of each of its nodes."""
 
     lattice: Lattice
-    row: Int[np.ndarray, " n"]
-    tag: Int[np.ndarray, " n"]
+    row: Numbers
+    tag: Numbers
     steps: Steps
 
 
@@ -382,9 +378,7 @@ class HMM:
             rows = numbers[tokens[first] : tokens[last]][steps.source.numpy()]
             yield tag_lattice(rows, steps, entries, self.transitions, self.context)
 
-    def _numbered(
-        self, sentences: Sequence[Sequence[str]]
-    ) -> tuple[Int[np.ndarray, " n"], tuple[str, ...]]:
+    def _numbered(self, sentences: Sequence[Sequence[str]]) -> tuple[Numbers, tuple[str, ...]]:
         """The numbers of all words, and the words that are new, whose numbers come last."""
         known, new = self.number, dict[str, int]()
         numbers: list[int] = []
@@ -417,9 +411,7 @@ class HMM:
         return csr_array(share)
 
 
-def _edges_of(
-    own: Int[np.ndarray, " n"], order: int, tokens: Int[np.ndarray, " b+1"]
-) -> Int[np.ndarray, " b"]:
+def _edges_of(own: Numbers, order: int, tokens: Int[np.ndarray, " b+1"]) -> Int[np.ndarray, " b"]:
     """How many edges the lattice of each sentence has, give or take those at its start."""
     size = own.copy()
     for back in range(1, order + 1):

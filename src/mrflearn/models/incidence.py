@@ -34,6 +34,11 @@ from mrflearn.features.index import FactorTemplate, cells_of
 NARROW_SHARE = 16
 LONGEST_PIECE = 256  # of a bag on a GPU, where one thread adds up a piece
 
+Weights = Float[Tensor, " f"]
+WideRows = Float[Tensor, "r s"]  # the weights of wide attributes, a row each
+DenseWeights = Float[Tensor, "d t"]
+Scores = Float[Tensor, "k s"]  # of the labels of rows
+
 
 @dataclass(frozen=True, eq=False)
 class WeightPlan:
@@ -67,13 +72,13 @@ class WeightPlan:
         first[1:] = torch.where(is_wide, 0, count).cumsum(0)
         return cls(labels, int(is_wide.sum()), row, wide, place, narrow, label[narrow], first)
 
-    def table(self, weights: Float[Tensor, " f"]) -> Float[Tensor, "r s"]:
+    def table(self, weights: Weights) -> WideRows:
         """The wide weights as rows; 0 where a label has none."""
         flat = weights.new_zeros(self.rows * self.labels)
         flat.index_copy_(0, self.place, weights.index_select(0, self.wide))
         return flat.view(self.rows, self.labels)
 
-    def add_wide(self, table: Float[Tensor, "r s"], gradient: Float[Tensor, " f"]) -> None:
+    def add_wide(self, table: WideRows, gradient: Weights) -> None:
         """Adds the gradient of the rows of the table to that of the weights, in place."""
         gradient.index_add_(0, self.wide, table.view(-1).index_select(0, self.place))
 
@@ -90,7 +95,7 @@ class Bags:
     value: Float[Tensor, " z"] | None
     owner: Int64[Tensor, " k"] | None = None
 
-    def sums(self, table: Float[Tensor, "r s"]) -> Float[Tensor, "k s"]:
+    def sums(self, table: WideRows) -> Scores:
         """One row a bag."""
         if not len(table) or not len(self.begin):
             return table.new_zeros(len(self.begin), table.shape[1])
@@ -139,14 +144,14 @@ class Singles:
     weight: Int[Tensor, " z"]
     value: Float[Tensor, " z"] | None
 
-    def add_scores(self, weights: Float[Tensor, " f"], scores: Float[Tensor, "k s"]) -> None:
+    def add_scores(self, weights: Weights, scores: Scores) -> None:
         """Adds the weights to the scores of their tokens and labels, in place."""
         chosen = weights.index_select(0, self.weight)
         if self.value is not None:
             chosen *= self.value
         scores.view(-1).index_add_(0, self.place, chosen)
 
-    def add_gradient(self, scores: Float[Tensor, "k s"], gradient: Float[Tensor, " f"]) -> None:
+    def add_gradient(self, scores: Scores, gradient: Weights) -> None:
         """Adds to each weight's gradient those of the scores it is in, in place."""
         chosen = scores.view(-1).index_select(0, self.place)
         if self.value is not None:
@@ -219,20 +224,13 @@ class WeightIncidence:
         singles = Singles(own.place[order], own.weight[order], value)
         return WeightIncidence(self.rows(0, 0, 1).bags, singles, self.with_back(longest).back)
 
-    def scores(
-        self, weights: Float[Tensor, " f"], table: Float[Tensor, "r s"]
-    ) -> Float[Tensor, "k s"]:
+    def scores(self, weights: Weights, table: WideRows) -> Scores:
         """The scores of the labels of every row, in memory of their own."""
         scores = self.bags.sums(table)
         self.singles.add_scores(weights, scores)
         return scores
 
-    def add_gradient(
-        self,
-        gradient: Float[Tensor, "k s"],
-        weights: Float[Tensor, " f"],
-        table: Float[Tensor, "r s"],
-    ) -> None:
+    def add_gradient(self, gradient: Scores, weights: Weights, table: WideRows) -> None:
         """Adds the gradient of scores to those of single weights and of rows of the table."""
         assert self.back is not None  # noqa: S101 - made for training
         used, bags = self.back
@@ -240,9 +238,7 @@ class WeightIncidence:
             table.index_add_(0, used, bags.sums(gradient))
         self.singles.add_gradient(gradient, weights)
 
-    def pulled_back(
-        self, gradient: Float[Tensor, "k s"], plan: WeightPlan, found: Float[Tensor, " f"]
-    ) -> Float[Tensor, " f"]:
+    def pulled_back(self, gradient: Scores, plan: WeightPlan, found: Weights) -> Weights:
         """The gradient of all weights from that of the scores, written over zeros."""
         assert self.back is not None  # noqa: S101 - made for training
         used, bags = self.back
@@ -345,9 +341,7 @@ class FeatureIncidence:
     dense: Float[Tensor, "k d"] | None
     members: Members
 
-    def scores(
-        self, weights: Float[Tensor, " w"], table: Float[Tensor, "r l"], dense: Float[Tensor, "d t"]
-    ) -> Float[Tensor, "n l"]:
+    def scores(self, weights: Weights, table: WideRows, dense: DenseWeights) -> Scores:
         """The scores of the free cells of every problem."""
         scores = self.incidence.scores(weights, table)
         if self.dense is not None and len(dense):
@@ -362,19 +356,13 @@ class FeatureIncidence:
         return self.plan.cells[self.members.other]
 
     def add_gradient(
-        self,
-        gradient: Float[Tensor, "n l"],
-        weights: Float[Tensor, " w"],
-        table: Float[Tensor, "r l"],
-        dense: Float[Tensor, "d t"],
+        self, gradient: Scores, weights: Weights, table: WideRows, dense: DenseWeights
     ) -> None:
         """Adds to the gradients of single weights, of table rows and of dense weights."""
         self.incidence.add_gradient(gradient, weights, table)
         self.add_dense_gradient(gradient, dense)
 
-    def add_dense_gradient(
-        self, gradient: Float[Tensor, "n l"], dense: Float[Tensor, "d t"]
-    ) -> None:
+    def add_dense_gradient(self, gradient: Scores, dense: DenseWeights) -> None:
         """Adds to the gradient of dense weights."""
         if self.dense is not None and len(dense):
             own = gradient[self.members.problem]

@@ -13,6 +13,9 @@ from torch.nn.functional import pad
 from mrflearn.graph.builders import complete
 from mrflearn.graph.potentials import DenseTable, Potentials
 
+Couplings = Float[Tensor, "e s s"]
+Pairs = Int[Tensor, "2 e"]
+
 
 @dataclass(frozen=True, eq=False)
 class PottsModel:
@@ -23,7 +26,7 @@ class PottsModel:
     """
 
     fields: Float[Tensor, "v free"]  # free: one state less
-    couplings: Float[Tensor, "e s s"]
+    couplings: Couplings
 
     @classmethod
     def zeros(
@@ -42,7 +45,7 @@ class PottsModel:
         )
 
     @property
-    def pairs(self) -> Int[Tensor, "2 e"]:
+    def pairs(self) -> Pairs:
         """First and second variable of each coupling table."""
         variables = len(self.fields)
         return torch.triu_indices(variables, variables, 1, device=self.fields.device)
@@ -64,9 +67,7 @@ class PottsModel:
         return Potentials(graph, (DenseTable(self.full_fields()), DenseTable(self.couplings)))
 
 
-def spread(
-    couplings: Float[Tensor, "e s s"], pairs: Int[Tensor, "2 e"], variables: int
-) -> Float[Tensor, "v s v s"]:
+def spread(couplings: Couplings, pairs: Pairs, variables: int) -> Float[Tensor, "v s v s"]:
     """The symmetric matrix of all pairs of states: [k, b, j, a] and [j, a, k, b] are equal.
 
     No pair may be named twice.
@@ -80,9 +81,7 @@ def spread(
     return whole
 
 
-def gather_pairs(
-    whole: Float[Tensor, "v s v s"], pairs: Int[Tensor, "2 e"]
-) -> Float[Tensor, "e s s"]:
+def gather_pairs(whole: Float[Tensor, "v s v s"], pairs: Pairs) -> Couplings:
     """What `spread` does to gradients, backwards: both places of each pair summed."""
     blocks = whole.permute(0, 2, 1, 3)
     first, second = pairs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ from mrflearn.models import Model
 
 M = TypeVar("M")
 N = TypeVar("N", bound=Model)
+Vector = Float[Tensor, " p"]  # all parameters of a model, end to end
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Layout:
         """How many numbers each parameter has, in the order of `names`."""
         return [shape.numel() for shape in self.shapes]
 
-    def flatten(self, parameters: Mapping[str, Tensor]) -> Float[Tensor, " p"]:
+    def flatten(self, parameters: Mapping[str, Tensor]) -> Vector:
         """One vector, parameters end to end in the order of `names`."""
         kinds = {(value.dtype, value.device) for value in parameters.values()}
         if len(kinds) != 1 or not next(iter(kinds))[0].is_floating_point:
@@ -50,7 +50,7 @@ class Layout:
             )
         return torch.cat([parameters[name].reshape(-1) for name in self.names])
 
-    def unflatten(self, vector: Float[Tensor, " p"]) -> dict[str, Tensor]:
+    def unflatten(self, vector: Vector) -> dict[str, Tensor]:
         """Views into the vector, by name; gradients flow back to it."""
         pieces = vector.split(self.sizes)
         return {
@@ -78,11 +78,11 @@ class Evaluation:
     """
 
     value: Float[Tensor, ""]
-    gradient: Float[Tensor, " p"]
+    gradient: Vector
     noise: Float[Tensor, ""] | float = 0.0
 
 
-class Objective(ABC, Generic[M]):
+class Objective(Generic[M]):
     """A function to minimise: value and gradient at a flat vector.
 
     Values are in nats and summed over the data (per position in language models), and hold no
@@ -96,9 +96,12 @@ class Objective(ABC, Generic[M]):
     members: Sequence[Objective[Any]] = ()  # the objectives that it is made of, if any
     origin: float = 0.0  # values leave this constant out, so that small gains show in their digits
 
-    @abstractmethod
-    def __call__(self, vector: Float[Tensor, " p"], /) -> Evaluation:
-        """Value and gradient; the gradient may lie in a buffer that the next call overwrites."""
+    def __call__(self, vector: Vector, /) -> Evaluation:
+        """Value and gradient, the sum of all parts unless an objective has a faster way.
+
+        The gradient may lie in a buffer that the next call overwrites.
+        """
+        return total([self.part(k, vector) for k in range(self.parts)])
 
     @cached_property
     def layout(self) -> Layout:
@@ -106,11 +109,11 @@ class Objective(ABC, Generic[M]):
         return Layout.of(self.model.parameters())
 
     @property
-    def start(self) -> Float[Tensor, " p"]:
+    def start(self) -> Vector:
         """The vector of the model's own parameters."""
         return self.layout.flatten(self.model.parameters()).detach()
 
-    def at(self, vector: Float[Tensor, " p"]) -> M:
+    def at(self, vector: Vector) -> M:
         """The model with the parameters of a vector."""
         found: M = self.model.with_parameters(self.layout.unflatten(vector))
         return found
@@ -120,7 +123,7 @@ class Objective(ABC, Generic[M]):
         """How many objectives this is the sum of: minibatches, for optimisers that take such."""
         return len(self.members) or 1
 
-    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+    def part(self, index: int, vector: Vector) -> Evaluation:
         """One of these objectives."""
         return self.members[index](vector) if self.members else self(vector)
 
@@ -159,9 +162,6 @@ class Sum(Objective[M]):
         self.members = members
         self.model = members[0].model
 
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        return total([member(vector) for member in self.members])
-
 
 @final
 class Autograd(Objective[N]):
@@ -179,14 +179,11 @@ class Autograd(Objective[N]):
             raise TrainingError("there are no batches to train on; at least one is needed.")
         self.model, self.loss = model, loss
 
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        return total([self.part(k, vector) for k in range(self.parts)])
-
     @property
     def parts(self) -> int:
         return len(self.batches)
 
-    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+    def part(self, index: int, vector: Vector) -> Evaluation:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             value = self.loss(self.at(leaf), self.batches[index])
@@ -212,27 +209,24 @@ class Reparametrised(Objective[Any]):
         objective: Objective[Any],
         model: Any,
         number: Int64[Tensor, " p"] | None = None,
-        shift: Float[Tensor, " p"] | None = None,
+        shift: Vector | None = None,
     ) -> None:
         self.members, self.model, self.number = [objective], model, number
         self.shift = torch.zeros(1) if shift is None else shift
 
     @property
-    def start(self) -> Float[Tensor, " q"]:
+    def start(self) -> Vector:
         begin = super().start
         return begin - self.shift.to(begin)
 
-    def at(self, vector: Float[Tensor, " q"]) -> Any:
+    def at(self, vector: Vector) -> Any:
         return super().at(vector + self.shift.to(vector))
 
     @property
     def parts(self) -> int:
         return self.members[0].parts
 
-    def __call__(self, vector: Float[Tensor, " q"]) -> Evaluation:
-        return total([self.part(k, vector) for k in range(self.parts)])
-
-    def part(self, index: int, vector: Float[Tensor, " q"]) -> Evaluation:
+    def part(self, index: int, vector: Vector) -> Evaluation:
         weights = vector + self.shift.to(vector)
         if self.number is None:
             return self.members[0].part(index, weights)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple, TypeAlias, final
+from typing import TypeAlias, final
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -36,8 +36,8 @@ from torch import Tensor
 from mrflearn.errors import TrainingError
 from mrflearn.execution.resources import Threads, moved
 from mrflearn.kernels import chain_pieces, chain_search, chain_sums
-from mrflearn.kernels.chain_pieces import PieceSide
-from mrflearn.kernels.chain_sums import Steps, row_scores
+from mrflearn.kernels.chain_pieces import ChainLoss, PieceSide
+from mrflearn.kernels.chain_sums import Rows, Steps, Table, Tables, row_scores
 from mrflearn.models.incidence import LONGEST_PIECE, WeightIncidence
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, ChainBatch, LabelChain, LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective, total
@@ -212,23 +212,10 @@ def _known(block: ChainBlock) -> Int64[Tensor, " r"]:
 # What is lost on one block of sequences, and its gradient by the scores.
 
 
-class ChainLoss(NamedTuple):
-    """The value of one block, and its gradient by states, and by transitions.
-
-    `pair` is the gradient by the shared table, or by that of each row.
-    """
-
-    value: Float[Tensor, ""]
-    single: Float[Tensor, "r p"]
-    pair: Float[Tensor, "*q p p"]
-
-
 Loss: TypeAlias = Callable[[Tensor, Tensor, ChainBlock], ChainLoss]  # of unary scores and tables
 
 
-def likelihood(
-    unary: Float[Tensor, "r p"], table: Float[Tensor, "*q p p"], block: ChainBlock
-) -> ChainLoss:
+def likelihood(unary: Rows, table: Tables, block: ChainBlock) -> ChainLoss:
     """log Z less the score of the labels, or less log Z over those allowed."""
     if block.gold is not None:
         own = row_scores(unary, table, block.gold, block.steps)
@@ -244,10 +231,7 @@ def likelihood(
 
 
 def perceptron(
-    unary: Float[Tensor, "r p"],
-    table: Float[Tensor, "*q p p"],
-    block: ChainBlock,
-    margin: Callable[[Tensor], Tensor] | None = None,
+    unary: Rows, table: Tables, block: ChainBlock, margin: Callable[[Tensor], Tensor] | None = None
 ) -> ChainLoss:
     """The score of the best labels less that of the right ones.
 
@@ -267,19 +251,14 @@ def perceptron(
     return ChainLoss(_total(loss, block), single.neg_(), pair.neg_())
 
 
-def piecewise(
-    unary: Float[Tensor, "r p"], table: Float[Tensor, "p p"], block: ChainBlock
-) -> ChainLoss:
+def piecewise(unary: Rows, table: Table, block: ChainBlock) -> ChainLoss:
     """Each transition with the tokens at its ends [Sutton and McCallum 2009, eq. 8]."""
-    own = chain_pieces.whole_pieces(unary, table, _known(block), block.steps, block.amount)
-    return ChainLoss(*own)
+    return chain_pieces.whole_pieces(unary, table, _known(block), block.steps, block.amount)
 
 
-def piecewise_pseudolikelihood(
-    unary: Float[Tensor, "r p"], table: Float[Tensor, "p p"], block: ChainBlock
-) -> ChainLoss:
+def piecewise_pseudolikelihood(unary: Rows, table: Table, block: ChainBlock) -> ChainLoss:
     """Each token of such a piece given the other [Sutton and McCallum 2009, eq. 36, 37]."""
-    return ChainLoss(*chain_pieces.given_neighbours(unary, table, _known(block), *block.sides))
+    return chain_pieces.given_neighbours(unary, table, _known(block), *block.sides)
 
 
 def _subtract(counts: Tensor, place: Tensor, amount: Tensor) -> None:

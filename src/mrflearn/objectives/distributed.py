@@ -9,14 +9,13 @@ from typing import NamedTuple, TypeAlias, final
 from uuid import uuid4
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.objectives.base import Evaluation, Objective, numbered, total, under
+from mrflearn.objectives.base import Evaluation, Objective, Vector, numbered, total, under
 from mrflearn.objectives.field_objectives import Principle, field_objective
 
 State = dict[str, Tensor]
@@ -38,7 +37,7 @@ _Answer: TypeAlias = tuple[Evaluation, bool, State] | None
 _COMPILED: dict[tuple[str, int], Objective[LogLinearField]] = {}  # of this worker
 
 
-def _evaluate(vector: Float[Tensor, " p"], partition: _Partition) -> _Answer:
+def _evaluate(vector: Vector, partition: _Partition) -> _Answer:
     """The task of a worker: a partition at one vector, whether it converged, and its warm start.
 
     None: this worker has not got the share.
@@ -80,7 +79,7 @@ class Distributed(Objective[LogLinearField]):
         self.restore({})
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+    def __call__(self, vector: Vector) -> Evaluation:
         """Nats, summed over all partitions."""
         answers = self._ask(vector, range(len(self.batches)), with_share=not self.sent)
         lost = [k for k, own in answers.items() if own is None]

@@ -31,7 +31,7 @@ from mrflearn.inference.lifted import LiftedInference
 from mrflearn.inference.perron import onward
 from mrflearn.kernels.low_rank import SparseMatrix
 from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel, NeighbourModel
-from mrflearn.objectives.base import Evaluation, Layout, Objective
+from mrflearn.objectives.base import Evaluation, Layout, Objective, Vector
 from mrflearn.objectives.problem import Diagonal
 
 # What a text says of a field: how often each score counts, per position.
@@ -139,12 +139,12 @@ class LiftedLikelihood(Objective[M]):
         self._drift, self._gap = inference.limits(self.warm)
         self._run = recorded(self._evaluate, begin) if inference.recorded else self._evaluate
 
-    def potentials(self, vector: Float[Tensor, " p"]) -> Any:
+    def potentials(self, vector: Vector) -> Any:
         """The potentials of the model that a vector stands for."""
         model: Any = self.at(vector)
         return model.potentials(self.batch)
 
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+    def __call__(self, vector: Vector) -> Evaluation:
         self.warm.copy_(self.committed)
         self._thorough = False
         for _ in range(MOST_REPEATS):
@@ -159,7 +159,7 @@ class LiftedLikelihood(Objective[M]):
         self.latest, self.value = vector.clone(), value.clone()
         return Evaluation(value, gradient, self.noise)
 
-    def _evaluate(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
+    def _evaluate(self, vector: Vector) -> tuple[Tensor, Tensor]:
         """One evaluation from `warm`, which is moved on; it may be recorded."""
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():

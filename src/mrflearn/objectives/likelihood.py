@@ -32,7 +32,7 @@ from mrflearn.inference.messages import is_forest
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.incidence import FeatureIncidence
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, LogLinearField
-from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.base import Evaluation, Objective, Vector
 
 # Of a field whose potentials do not depend on the data.
 
@@ -127,7 +127,7 @@ class FieldLikelihood(Objective[LogLinearField]):
             part.warm = part.latest = state.get(str(k))
 
     @cached_property
-    def observed(self) -> Float[Tensor, " p"]:
+    def observed(self) -> Vector:
         """How often each weight counts in the scores of known labels: the gradient of these."""
         leaf = torch.zeros_like(self.start, dtype=INFERENCE).requires_grad_(True)
         with torch.enable_grad():
@@ -138,14 +138,14 @@ class FieldLikelihood(Objective[LogLinearField]):
                     total = total + (score * part.weight * ~_uncertain(part.batch)).sum()
         return torch.autograd.grad(total, leaf)[0]
 
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+    def __call__(self, vector: Vector) -> Evaluation:
         """Nats, summed over the weights of the examples."""
         value, gradient = -torch.dot(self.observed, vector.double()), -self.observed
         for more, own in self.threads.map(lambda part: self._solve(vector, part), self.blocks):
             value, gradient = value + more, gradient + own
         return Evaluation(value, gradient.to(vector.dtype))
 
-    def _solve(self, vector: Float[Tensor, " p"], part: _Part) -> tuple[Tensor, Tensor]:
+    def _solve(self, vector: Vector, part: _Part) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().to(INFERENCE).requires_grad_(True)
         with torch.enable_grad():
             model = self.model.with_parameters(self.layout.unflatten(leaf))

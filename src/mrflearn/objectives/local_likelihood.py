@@ -35,7 +35,7 @@ from mrflearn.models.incidence import (
     whole_incidence,
 )
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.objectives.base import Autograd, Evaluation, Objective
+from mrflearn.objectives.base import Autograd, Evaluation, Objective, Vector
 from mrflearn.objectives.local_problems import ProblemPart, Problems
 
 # Local problems cut into blocks that fit the cache.
@@ -164,13 +164,13 @@ class LocalLikelihood(Objective[LogLinearField]):
         blocks = _blocks(model, batch, problems, max(1, threads.count), merge)
         return cls(model, list(blocks), threads)
 
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+    def __call__(self, vector: Vector) -> Evaluation:
         """Nats, summed over the weights of the problems; and the gradient."""
         value, gradient = self.sums(vector, losses)
         return Evaluation(value, gradient.to(vector.dtype))
 
     @torch.no_grad()
-    def sums(self, vector: Float[Tensor, " p"], loss: LocalLoss) -> tuple[Tensor, Tensor]:
+    def sums(self, vector: Vector, loss: LocalLoss) -> tuple[Tensor, Tensor]:
         """The sum of a loss over all blocks, and its gradient, in float64."""
         model = self.at(vector)
         sources = [source for block in self.blocks for source in block.sources]
@@ -225,7 +225,7 @@ class _Gradient:
         self.model = replace(model, weights=weights, dense=dense, shares=None)
         self.tables: Tables = {key: torch.zeros_like(table) for key, table in tables.items()}
 
-    def flat(self, plans: dict[SlicePlan, int]) -> Float[Tensor, " p"]:
+    def flat(self, plans: dict[SlicePlan, int]) -> Vector:
         """The gradients of all weights as one vector; asked for once."""
         for plan, group in plans.items():
             plan.weights.add_wide(self.tables[plan], self.model.weights[group])

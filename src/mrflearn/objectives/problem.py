@@ -26,7 +26,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.base import Evaluation, Layout, Objective, total
+from mrflearn.objectives.base import Evaluation, Layout, Objective, Vector, total
 
 Strength = float | Mapping[str, float]  # one for all parameters, or by name (else 0)
 
@@ -50,7 +50,7 @@ class Penalty:
                 if not 0 <= own < math.inf:
                     raise TrainingError(f"{name}: a strength must be finite and >= 0; got {own}.")
 
-    def on(self, layout: Layout, like: Float[Tensor, " p"]) -> FlatPenalty:
+    def on(self, layout: Layout, like: Vector) -> FlatPenalty:
         """Its strengths for the entries of a flat vector of the type and device of `like`."""
         return FlatPenalty(_flat(self.l1, layout, like), _flat(self.l2, layout, like))
 
@@ -60,8 +60,8 @@ class Penalty:
 class FlatPenalty:
     """A penalty on one flat vector: one strength for all of its entries, or one for each."""
 
-    l1: float | Float[Tensor, " p"] = 0.0
-    l2: float | Float[Tensor, " p"] = 0.0
+    l1: float | Vector = 0.0
+    l2: float | Vector = 0.0
 
     @property
     def has_l1(self) -> bool:
@@ -71,23 +71,21 @@ class FlatPenalty:
     def has_l2(self) -> bool:
         return isinstance(self.l2, Tensor) or self.l2 > 0
 
-    def l1_value(self, vector: Float[Tensor, " p"]) -> Float[Tensor, ""]:
+    def l1_value(self, vector: Vector) -> Float[Tensor, ""]:
         """L1, the part with corners."""
         if isinstance(self.l1, Tensor):
             return (vector.abs() * self.l1).sum(dtype=torch.float64)
         length: Tensor = torch.linalg.vector_norm(vector, 1, dtype=torch.float64)
         return self.l1 * length
 
-    def l2_value(self, vector: Float[Tensor, " p"]) -> Float[Tensor, ""]:
+    def l2_value(self, vector: Vector) -> Float[Tensor, ""]:
         """L2, the smooth part."""
         if isinstance(self.l2, Tensor):
             return (vector.square() * self.l2).sum(dtype=torch.float64)
         length: Tensor = torch.linalg.vector_norm(vector, dtype=torch.float64)
         return self.l2 * length.square()
 
-    def add_l2_gradient(
-        self, vector: Float[Tensor, " p"], gradient: Float[Tensor, " p"], share: float = 1.0
-    ) -> Float[Tensor, " p"]:
+    def add_l2_gradient(self, vector: Vector, gradient: Vector, share: float = 1.0) -> Vector:
         """A new vector: `gradient` plus `share` times the gradient of L2."""
         if isinstance(self.l2, Tensor):
             return gradient.addcmul(vector, self.l2, value=2 * share)
@@ -118,17 +116,17 @@ def _flat(strength: Strength, layout: Layout, like: Tensor) -> float | Tensor:
 class Diagonal:
     """w = sizes * u."""
 
-    sizes: Float[Tensor, " p"]
+    sizes: Vector
 
-    def natural(self, scaled: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    def natural(self, scaled: Vector) -> Vector:
         """The parameters w of scaled coordinates u."""
         return scaled * self.sizes
 
-    def scaled(self, natural: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    def scaled(self, natural: Vector) -> Vector:
         """The scaled coordinates u of parameters w."""
         return natural / self.sizes
 
-    def pull_back(self, gradient: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    def pull_back(self, gradient: Vector) -> Vector:
         """The gradient by u of what has this gradient by w."""
         return gradient * self.sizes
 
@@ -139,25 +137,23 @@ class Cholesky:
     """w = origin + L'^-1 u for the lower triangle L; its methods are those of `Diagonal`."""
 
     factor: Float[Tensor, "p p"]
-    origin: Float[Tensor, " p"]
+    origin: Vector
 
     @classmethod
-    def of(
-        cls, curvature: Float[Tensor, "p p"], origin: Float[Tensor, " p"], l2: float = 0.0
-    ) -> Cholesky:
+    def of(cls, curvature: Float[Tensor, "p p"], origin: Vector, l2: float = 0.0) -> Cholesky:
         """From the curvature at the origin, without that of L2; a small ridge keeps it regular."""
         ridged = curvature.clone()
         diagonal = ridged.diagonal()
         diagonal.mul_(1.001).add_(2 * l2 + 1e-3 * diagonal.mean() + 1e-12)
         return cls(torch.linalg.cholesky(ridged), origin)
 
-    def natural(self, scaled: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    def natural(self, scaled: Vector) -> Vector:
         return self.origin + _solve(self.factor.T, scaled, upper=True)
 
-    def scaled(self, natural: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    def scaled(self, natural: Vector) -> Vector:
         return self.factor.T @ (natural - self.origin)
 
-    def pull_back(self, gradient: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    def pull_back(self, gradient: Vector) -> Vector:
         return _solve(self.factor, gradient, upper=False)
 
 
@@ -194,7 +190,7 @@ class Problem:
         objective: Objective[Any],
         penalty: Penalty,
         scaling: Scaling | None,
-        like: Float[Tensor, " p"],
+        like: Vector,
         seed: int,
         meter: Meter,
     ) -> None:
@@ -209,17 +205,17 @@ class Problem:
             raise TrainingError("coordinates that mix parameters take no L1 penalty.")
 
     @property
-    def l1(self) -> float | Float[Tensor, " p"]:
+    def l1(self) -> float | Vector:
         """The strengths of L1 on the entries of the vector."""
         if isinstance(self.scaling, Diagonal) and self.penalty.has_l1:
             return self.penalty.l1 * self.scaling.sizes
         return self.penalty.l1
 
-    def natural(self, vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    def natural(self, vector: Vector) -> Vector:
         """The parameters that a vector stands for."""
         return vector if self.scaling is None else self.scaling.natural(vector)
 
-    def total(self, vector: Float[Tensor, " p"]) -> Evaluation:
+    def total(self, vector: Vector) -> Evaluation:
         """The value without L1, its gradient and its noise.
 
         The gradient may lie in a buffer that the objective writes again: copy it to keep it.
@@ -229,22 +225,22 @@ class Problem:
         self.meter.evaluations += 1
         return self._penalised(natural, found)
 
-    def value(self, vector: Float[Tensor, " p"]) -> float:
+    def value(self, vector: Vector) -> float:
         """The complete value."""
         return self.with_l1(vector, self.total(vector)).value.item()
 
-    def with_l1(self, vector: Float[Tensor, " p"], found: Evaluation) -> Evaluation:
+    def with_l1(self, vector: Vector, found: Evaluation) -> Evaluation:
         """What `total` found at a vector with the L1 penalty in its value."""
         return replace(found, value=found.value + self.penalty.l1_value(self.natural(vector)))
 
-    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+    def part(self, index: int, vector: Vector) -> Evaluation:
         """One part of the objective and its equal share of L2; its warm start is kept."""
         natural = self.natural(vector)
         found = self._part(index, natural)
         self.objective.commit()
         return self._penalised(natural, found, 1 / self.objective.parts)
 
-    def _part(self, index: int, natural: Float[Tensor, " p"]) -> Evaluation:
+    def _part(self, index: int, natural: Vector) -> Evaluation:
         self.meter.before()
         found = self.objective.part(index, natural)
         value, gradient = found.value, found.gradient
@@ -257,9 +253,7 @@ class Problem:
         value = value.detach().to(natural.device).reshape(())
         return Evaluation(value, gradient.detach(), found.noise)
 
-    def _penalised(
-        self, natural: Float[Tensor, " p"], found: Evaluation, share: float = 1.0
-    ) -> Evaluation:
+    def _penalised(self, natural: Vector, found: Evaluation, share: float = 1.0) -> Evaluation:
         value, gradient = found.value, found.gradient
         if self.penalty.has_l2:
             value = value + share * self.penalty.l2_value(natural)
@@ -268,7 +262,7 @@ class Problem:
             gradient = self.scaling.pull_back(gradient)
         return Evaluation(value, gradient, found.noise)
 
-    def check_start(self, value: float, gradient: Float[Tensor, " p"]) -> None:
+    def check_start(self, value: float, gradient: Vector) -> None:
         """Raises `TrainingError` where training cannot begin, naming the parameter at fault."""
         if not math.isfinite(value):
             raise TrainingError(
@@ -294,9 +288,7 @@ POINTS = 7
 SMALLEST_SCALE = 1e-3  # of a parameter's change, relative to the step: many parameters start as 0
 
 
-def measure_noise(
-    value: Callable[[Tensor], float], vector: Float[Tensor, " p"], seed: int = 0
-) -> float:
+def measure_noise(value: Callable[[Tensor], float], vector: Vector, seed: int = 0) -> float:
     """The standard deviation of the noise of `value` near a vector; 0 where none shows.
 
     Parameters move up or down at random, by the square root of their type's rounding: far enough

@@ -28,7 +28,7 @@ from mrflearn.graph.potentials import Potentials
 from mrflearn.kernels.potts_pseudolikelihood import CodedRows, potts_pseudolikelihood
 from mrflearn.models.potts import gather_pairs, spread
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.base import Evaluation, Objective, total
+from mrflearn.objectives.base import Evaluation, Objective, Vector
 from mrflearn.objectives.likelihood import FieldModel
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
 
@@ -126,21 +126,18 @@ class BlanketPseudolikelihood(Objective[TabularModel]):
     def __init__(self, model: TabularModel, blankets: Sequence[Blankets], weight: float) -> None:
         self.model, self.blankets, self.weight = model, blankets, weight
 
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        return total([self.part(k, vector) for k in range(self.parts)])
-
     @property
     def parts(self) -> int:
         return len(self.blankets)
 
-    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+    def part(self, index: int, vector: Vector) -> Evaluation:
         problems, places = self.blankets[index]
         fit = problems.at(vector[places])
         gradient = problems.gradient(fit).view(-1)
         flat = torch.zeros_like(vector).index_add_(0, places.view(-1), gradient)
         return Evaluation(fit.value.sum() - (0.0 if index else self.origin), flat)
 
-    def hessian(self, vector: Float[Tensor, " p"]) -> Float[Tensor, "p p"]:
+    def hessian(self, vector: Vector) -> Float[Tensor, "p p"]:
         """The curvature at a vector; it has full rank however few the samples."""
         size = len(vector)
         flat = vector.new_zeros(size * size)

@@ -23,10 +23,11 @@ from mrflearn.errors import TrainingError
 from mrflearn.execution.resources import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.base import Evaluation, Objective, Vector
 from mrflearn.objectives.local_likelihood import LocalBlock, LocalLikelihood, known_labels
 from mrflearn.objectives.local_problems import find_problems
 
+ByTemplate = Float[Tensor, "c t"]  # for each example and template
 Shares = Literal["uniform", "optimised"] | Mapping[str, float]
 
 
@@ -47,8 +48,8 @@ class ReweightedLikelihood(Objective[LogLinearField]):
     model: LogLinearField
     local: LocalLikelihood
     pieces: list[ReweightedPieces]
-    observed: Float[Tensor, " p"]  # how often each weight counts in the scores of the labels
-    count: Float[Tensor, "c t"]  # pieces of each template in each example
+    observed: Vector  # how often each weight counts in the scores of the labels
+    count: ByTemplate  # pieces of each template in each example
     given: Float[Tensor, " t"]  # log-shares, where they are not learned
 
     @classmethod
@@ -76,7 +77,7 @@ class ReweightedLikelihood(Objective[LogLinearField]):
         return cls(model, local, pieces, observed, count, _log_shares(model, shares))
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+    def __call__(self, vector: Vector) -> Evaluation:
         """Nats, summed over the weights of the examples; and the gradient."""
         model, observed = self.at(vector), self.observed
         logs = (self.given if model.shares is None else model.shares).double()
@@ -96,11 +97,7 @@ class ReweightedLikelihood(Objective[LogLinearField]):
         return Evaluation(value, gradient.to(vector.dtype))
 
     def _bound(
-        self,
-        scores: Tensor,
-        block: LocalBlock,
-        share: Float[Tensor, "c t"],
-        pull: Float[Tensor, "c t"],
+        self, scores: Tensor, block: LocalBlock, share: ByTemplate, pull: ByTemplate
     ) -> Float[Tensor, ""]:
         """The block's part of the bound; the scores become its gradient, in place."""
         number, inside = block.place

@@ -18,13 +18,7 @@ from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.ptb import read_trees
 from mrflearn.io.trees import Tree
 from mrflearn.kernels.rules import RuleShape
-from mrflearn.models.composite_lm import (
-    CompositeModel,
-    CompositeShape,
-    Tables,
-    TokenBatch,
-    maximise_tables,
-)
+from mrflearn.models.composite_lm import CompositeModel, CompositeShape, TokenBatch, maximise_tables
 from mrflearn.models.topics import PLSA, document_counts
 
 # The grammar: none, random, or read off a treebank.
@@ -196,7 +190,7 @@ def start_model(
     return CompositeModel(shape, tables, weights, tags / tags.sum(), grammar.rules, grammar.start)
 
 
-def _fallbacks(shape: CompositeShape, counts: Tables) -> Tables:
+def _fallbacks(shape: CompositeShape, counts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """What stands where a preterminal or topic was not seen: frequencies without regard to them.
 
     The rows at the end are for n-grams not seen (nothing) and contexts not seen (all words equal).

@@ -346,16 +346,7 @@ def _outcome(
     ends = ((unfinished, "ended at the limit of iterations"), (stuck, "found no better point"))
     parts = [f"{count:,} of {problems:,} local problems {end}" for count, end in ends if count]
     reason = "; ".join(parts) or f"all {problems:,} local problems were solved"
-    return Outcome(
-        model=model,
-        value=value,
-        iterations=iterations,
-        evaluations=iterations,
-        ending=ending,
-        reason=reason,
-        history=(),
-        seconds=seconds,
-    )
+    return Outcome(model, value, iterations, iterations, ending, reason, (), seconds)
 
 
 # Piecewise training and pseudo-moment matching: the field from the counts of its cliques.
@@ -386,16 +377,9 @@ def pseudo_moments(graph: FactorGraph, counts: CliqueCounts) -> Outcome[TabularM
     field = matched_potentials(graph, counts)
     pairs = zip(field.tables, counts.counts, strict=True)
     value = -sum(float((table.dense() * seen).sum()) for table, seen in pairs)
-    return Outcome(
-        model=TabularModel.from_potentials(reference_gauge(field)),
-        value=value,
-        iterations=0,
-        evaluations=0,
-        ending="value",
-        reason="the moments were matched in closed form.",
-        history=(),
-        seconds=time.perf_counter() - started,
-    )
+    model = TabularModel.from_potentials(reference_gauge(field))
+    reason, seconds = "the moments were matched in closed form.", time.perf_counter() - started
+    return Outcome(model, value, 0, 0, "value", reason, (), seconds)
 
 
 def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:

@@ -38,7 +38,7 @@ from scipy.linalg.lapack import dtrtrs
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.base import Evaluation
+from mrflearn.objectives.base import Evaluation, Vector
 from mrflearn.objectives.problem import Problem, measure_noise
 from mrflearn.training.checkpoint import restore_into
 from mrflearn.training.outcome import StopRule, Verdict
@@ -73,7 +73,7 @@ class Memory:
     square: float = 0.0  # v'v for the current descent vector v
 
     @classmethod
-    def of(cls, history: int, like: Float[Tensor, " p"]) -> Memory:
+    def of(cls, history: int, like: Vector) -> Memory:
         """An empty memory for so many pairs."""
         slots = history + 1
         rows = like.new_zeros(SLOTS + 2 * slots, len(like))
@@ -90,23 +90,21 @@ class Memory:
         return self.rows[: SLOTS + 2 * min(self.count + 1, self.history + 1)]
 
     @property
-    def steepest(self) -> Float[Tensor, " p"]:
+    def steepest(self) -> Vector:
         """The descent vector at the current point."""
         return self.rows[self.current]
 
     @property
-    def trial(self) -> Float[Tensor, " p"]:
+    def trial(self) -> Vector:
         """Where the caller writes the descent vector at the point it tries."""
         return self.rows[1 - self.current]
 
     @property
-    def step(self) -> Float[Tensor, " p"]:
+    def step(self) -> Vector:
         """Where the caller writes the step it tries."""
         return self.rows[SLOTS + 2 * self.free]
 
-    def measure(
-        self, gradient: Float[Tensor, " p"], before: Float[Tensor, " p"]
-    ) -> Float[Tensor, " r+2"]:
+    def measure(self, gradient: Vector, before: Vector) -> Float[Tensor, " r+2"]:
         """Inner products of what the caller wrote, once the gradient has changed from `before`.
 
         They stay on the device, so that the caller can fetch them together with other numbers:
@@ -163,7 +161,7 @@ class Memory:
         self.trial.zero_()
         self.rows[SLOTS + 2 * self.free : SLOTS + 2 * self.free + 2].zero_()
 
-    def direction(self, out: Float[Tensor, " p"]) -> float:
+    def direction(self, out: Vector) -> float:
         """Writes -H v to `out` for the current descent vector v; gives its inner product with v."""
         if not self.count:
             torch.neg(self.steepest, out=out)
@@ -218,9 +216,9 @@ class QuasiNewtonState:
     pseudo-gradient), `gradient` holds the gradient.
     """
 
-    vector: Float[Tensor, " p"]
+    vector: Vector
     memory: Memory
-    gradient: Float[Tensor, " p"] | None
+    gradient: Vector | None
     value: float = math.nan
     gradient_norm: float = math.nan
     size: float = math.nan
@@ -236,7 +234,7 @@ class QuasiNewtonState:
         self.trial, self.direction = self.vector.clone(), torch.empty_like(self.vector)
 
     @property
-    def answer(self) -> Float[Tensor, " p"]:
+    def answer(self) -> Vector:
         return self.vector
 
     @property
@@ -252,9 +250,7 @@ class QuasiNewtonState:
             return 1.0
         return self.memory.scale or min(1.0, 1.0 / self.gradient_norm)
 
-    def measure(
-        self, step: float, found: Evaluation, gradient: Tensor, before: Float[Tensor, " p"]
-    ) -> Trial:
+    def measure(self, step: float, found: Evaluation, gradient: Tensor, before: Vector) -> Trial:
         """What there is to know of the trial point, fetched in one go."""
         size = self.trial.dot(self.trial).view(1)
         numbers = torch.cat((size, self.memory.measure(gradient, before)))
@@ -352,7 +348,7 @@ class QuasiNewton(ABC):
     def search(self, problem: Problem, state: QuasiNewtonState) -> bool:
         """Whether a lower point was found along the direction; the state is moved there."""
 
-    def blank(self, start: Float[Tensor, " p"]) -> QuasiNewtonState:
+    def blank(self, start: Vector) -> QuasiNewtonState:
         return QuasiNewtonState(start, Memory.of(self.history, start), None)
 
     def begin(self, problem: Problem, state: QuasiNewtonState) -> None:

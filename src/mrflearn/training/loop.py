@@ -16,12 +16,11 @@ from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar, final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.io.files import PathLike
-from mrflearn.objectives.base import Objective, under
+from mrflearn.objectives.base import Objective, Vector, under
 from mrflearn.objectives.problem import Meter, Penalty, Problem, Scaling
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of, settings_of, tensors_of
 from mrflearn.training.outcome import (
@@ -321,7 +320,7 @@ class Optimiser(Protocol[S]):
     @property
     def rule(self) -> StopRule: ...
 
-    def blank(self, start: Float[Tensor, " p"]) -> S:
+    def blank(self, start: Vector) -> S:
         """A state at the starting point, where nothing has been evaluated; `start` is its own."""
 
     def begin(self, problem: Problem, state: S) -> None:
@@ -342,7 +341,7 @@ def minimise(
     objective: Objective[M],
     optimiser: Optimiser[Any],
     *,
-    start: Float[Tensor, " p"] | None = None,
+    start: Vector | None = None,
     penalty: Penalty = NO_PENALTY,
     scaling: Scaling | None = None,
     callbacks: Sequence[Callback | EarlyStopping] = (),
@@ -415,7 +414,7 @@ class _Descent(Plan[M]):
     """What `minimise` was asked for, and how far it is."""
 
     objective: Objective[M]
-    start: Float[Tensor, " p"]
+    start: Vector
     optimiser: Optimiser[Any]
     penalty: Penalty
     scaling: Scaling | None
@@ -441,7 +440,7 @@ class _Descent(Plan[M]):
         scaling = self.current.scaling
         self.begin_at(self.start.clone() if scaling is None else scaling.scaled(self.start))
 
-    def begin_at(self, vector: Float[Tensor, " p"]) -> None:
+    def begin_at(self, vector: Vector) -> None:
         """Takes the state at a vector of scaled coordinates, which becomes the state's own."""
         self.state = self.optimiser.blank(vector)
         self.optimiser.begin(self.current, self.state)
@@ -492,7 +491,7 @@ class _Descent(Plan[M]):
         self.state = self.optimiser.blank(like)
         self.optimiser.restore(self.state, own)
 
-    def at(self, vector: Float[Tensor, " p"]) -> M:
+    def at(self, vector: Vector) -> M:
         """What the objective stands for, in the type that training began with."""
         natural = self.current.natural(vector.to(self.state.vector.dtype))
         return self.objective.at(natural.to(self.start.dtype))

@@ -25,6 +25,7 @@ from mrflearn.features.observations import Samples
 from mrflearn.kernels.potts_pseudolikelihood import CodedRows, potts_pseudolikelihood
 from mrflearn.training.newton import shrinkage
 
+Point = Float[Tensor, "1+c c"]  # fields, and couplings below them
 RATIO = 0.01  # of the least regularisation strength that is tried to the largest
 ROWS = 8192  # handled at once; bounds memory, changes no result
 
@@ -149,21 +150,21 @@ class Lasso:
         # The curvature of a log-sum-exp is at most one half.
         return cls(parts, frequencies, states, total, 2 / max(1.0, 1.05 * steepest))
 
-    def without_couplings(self) -> Float[Tensor, "1+c c"]:
+    def without_couplings(self) -> Point:
         """The best point where no variable has neighbours."""
         couplings = self.frequencies.new_zeros(len(self.frequencies), len(self.frequencies))
         return torch.cat([(self.frequencies + 1e-9).log().unsqueeze(0), couplings])
 
-    def pair_norms(self, point: Float[Tensor, "1+c c"]) -> Float[Tensor, "v v"]:
+    def pair_norms(self, point: Point) -> Float[Tensor, "v v"]:
         """The norm of each pair's table, zero for a variable with itself."""
         return self._tables(point).square().sum(dim=(1, 3)).sqrt().fill_diagonal_(0)
 
-    def _tables(self, point: Float[Tensor, "1+c c"]) -> Float[Tensor, "v s v s"]:
+    def _tables(self, point: Point) -> Float[Tensor, "v s v s"]:
         """A view of the couplings by variables and states."""
         variables = point.shape[1] // self.states
         return point[1:].view(variables, self.states, variables, self.states)
 
-    def losses(self, point: Float[Tensor, "1+c c"]) -> tuple[Tensor, Float[Tensor, "1+c c"]]:
+    def losses(self, point: Point) -> tuple[Tensor, Point]:
         """The mean of -log p(variable | others) of each variable, and their sum's gradient."""
         fields = (point[0] - self.frequencies @ point[1:]).view(-1, self.states)
         couplings = self._tables(point)
@@ -175,12 +176,8 @@ class Lasso:
         return losses, torch.cat([by_fields.view(1, -1), found])
 
     def solve(
-        self,
-        start: Float[Tensor, "1+c c"],
-        strength: float,
-        most: int = 500,
-        tolerance: float = 1e-5,
-    ) -> Float[Tensor, "1+c c"]:
+        self, start: Point, strength: float, most: int = 500, tolerance: float = 1e-5
+    ) -> Point:
         """The minimum of loss + strength * norms, by accelerated proximal steps.
 
         [Beck and Teboulle 2009]

@@ -113,16 +113,10 @@ class Outcome(Generic[M_co]):
         ending, reason = figures["ending"], figures["reason"]
         if ending not in get_args(Ending) or not isinstance(reason, str):
             raise StorageError("the outcome of training does not say how it ended")
-        return Outcome(
-            model,
-            _number(figures["value"]),
-            int(_number(figures["iterations"])),
-            int(_number(figures["evaluations"])),
-            ending,
-            reason,
-            tuple(map(Row.of, figures["history"])),
-            _number(figures["seconds"]),
-        )
+        value, seconds = (_number(figures[name]) for name in ("value", "seconds"))
+        steps, calls = (int(_number(figures[name])) for name in ("iterations", "evaluations"))
+        history = tuple(map(Row.of, figures["history"]))
+        return Outcome(model, value, steps, calls, ending, reason, history, seconds)
 
 
 def _finite(value: Any) -> Any:

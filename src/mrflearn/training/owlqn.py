@@ -11,10 +11,8 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from mrflearn.objectives.base import Evaluation
+from mrflearn.objectives.base import Evaluation, Vector
 from mrflearn.objectives.problem import Problem
 from mrflearn.training.lbfgs import ROUNDINGS, QuasiNewton, QuasiNewtonState
 
@@ -26,7 +24,7 @@ class OWLQN(QuasiNewton):
 
     max_iterations: int = 500
 
-    def blank(self, start: Float[Tensor, " p"]) -> QuasiNewtonState:
+    def blank(self, start: Vector) -> QuasiNewtonState:
         return replace(super().blank(start), gradient=torch.zeros_like(start))
 
     def evaluate(self, problem: Problem, state: QuasiNewtonState) -> Evaluation:
@@ -63,11 +61,11 @@ class OWLQN(QuasiNewton):
 
 
 def pseudo_gradient(
-    vector: Float[Tensor, " p"],
-    gradient: Float[Tensor, " p"],
-    l1: float | Float[Tensor, " p"],
-    out: Float[Tensor, " p"],
-) -> Float[Tensor, " p"]:
+    vector: Vector,
+    gradient: Vector,
+    l1: float | Vector,
+    out: Vector,
+) -> Vector:
     """Writes the one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
     # At zero the corner gives way only to a slope steeper than itself.
     at_zero = gradient.clamp(-l1, l1).neg_().add_(gradient)  # type: ignore[arg-type]

@@ -15,11 +15,11 @@ from typing import ClassVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.base import Evaluation
+from mrflearn.objectives.base import Evaluation, Vector
 from mrflearn.objectives.problem import Problem
 from mrflearn.training.checkpoint import restore_into
 from mrflearn.training.outcome import StopRule
@@ -36,10 +36,10 @@ class EpochState:
     its step; `gradient_norm` the root mean square of the minibatch gradients' norms.
     """
 
-    vector: Float[Tensor, " p"]
-    kept: dict[str, Float[Tensor, " p"]]
+    vector: Vector
+    kept: dict[str, Vector]
     sums: Float64[Tensor, " 2"]  # values and squared gradient norms of the epoch so far
-    average: Float[Tensor, " p"] | None  # None: nothing is averaged
+    average: Vector | None  # None: nothing is averaged
     averaged: int = 0  # how many iterates are in the average
     iteration: int = 0
     position: int = 0  # minibatches done in the current epoch
@@ -56,7 +56,7 @@ class EpochState:
         return 4 * torch.finfo(self.vector.dtype).eps * abs(self.value)
 
     @property
-    def answer(self) -> Float[Tensor, " p"]:
+    def answer(self) -> Vector:
         return self.vector if self.average is None or not self.averaged else self.average
 
 
@@ -86,19 +86,14 @@ class ByEpochs(ABC):
 
     @property
     def rule(self) -> StopRule:
-        return StopRule(
-            self.epochs,
-            max_seconds=self.max_seconds,
-            period=self.period,
-            delta=self.delta,
-            target=self.target,
-        )
+        ends = {name: getattr(self, name) for name in ("max_seconds", "period", "delta", "target")}
+        return StopRule(self.epochs, **ends)
 
     @abstractmethod
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
         """Moves the state's vector in place; gives the rate used, after `epochs` passes."""
 
-    def blank(self, start: Float[Tensor, " p"]) -> EpochState:
+    def blank(self, start: Vector) -> EpochState:
         kept = {name: torch.zeros_like(start) for name in self.keeps}
         sums = torch.zeros(2, dtype=torch.float64, device=start.device)
         average = None if self.average_from is None else torch.zeros_like(start)
