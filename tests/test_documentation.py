@@ -12,6 +12,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 # Scripts that docs/_hooks.py makes pages of.
 MADE = sorted(f"gallery/{path.stem}.md" for path in (DOCS / "gallery").glob("*.py"))
+PACKAGES = "|".join(path.parent.name for path in (ROOT / "src" / "mrflearn").glob("*/__init__.py"))
 
 
 def test_the_menu_lists_every_page_once() -> None:
@@ -65,3 +66,16 @@ def test_links_lead_somewhere(page: str) -> None:
             place = ((DOCS / page).parent / target).resolve()
             assert place.is_relative_to(DOCS), f"{target}: pages cannot link out of docs/"
             assert place.exists() or place.relative_to(DOCS).as_posix() in MADE, target
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith(("papers", "dec"))])
+def test_modules_and_their_names_exist(page: str) -> None:
+    """`models/hmm.py: SuffixTree.shares`, `models.hmm.SuffixTree`: papers and code side by side."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+/\w+\.py): ([\w., ]+)`", text)
+    named += re.findall(rf"`((?:{PACKAGES})[./]\w+)\.((?!py\b)[\w.]+)", text)
+    for path, names in named:
+        module = ROOT / "src" / "mrflearn" / f"{path.removesuffix('.py').replace('.', '/')}.py"
+        source = module.read_text(encoding="utf-8")
+        for name in re.findall(r"\w+", names):
+            assert re.search(rf"\b{name}\b", source), f"{path} has no {name}"
