@@ -1,7 +1,7 @@
 """A factor graph by hand
 
 The classic network of a sprinkler: it may rain, the sprinkler may be on, the grass may be wet. Four tables, and every question
-about them: marginals, evidence, the most probable state, samples, files for other programs.
+about them: marginals, evidence, the most probable states, samples, files for other programs.
 """
 
 # %% Tables of conditional probabilities, as logarithms. The last axis of each is the variable that the others influence.
@@ -28,25 +28,25 @@ network = dense_potentials(
     ],
 )
 
-# %% Before anything is seen, and after the grass was found wet.
+# %% Marginal probabilities before anything is observed, and given evidence.
 for evidence in ({}, {WET: 1}, {WET: 1, CLOUDY: 1}):
-    chances = JunctionTree()(condition(network, evidence)).variables.tolist()
+    marginals = JunctionTree()(condition(network, evidence)).variables.tolist()
     seen = ", ".join(f"{NAMES[v]} = {s}" for v, s in evidence.items()) or "nothing"
-    print(f"given {seen}:", {name: round(own[1], 3) for name, own in zip(NAMES, chances)})
+    print(f"given {seen}:", {name: round(p[1], 3) for name, p in zip(NAMES, marginals)})
 
-# %% The evidence itself has a probability, the difference of two log Z.
+# %% The log-probability of the evidence is the difference of two log Z.
 together = (
     JunctionTree()(condition(network, {WET: 1})).log_partition
     - JunctionTree()(network).log_partition
 )
 print("p(wet grass) =", round(float(together.exp()), 4))
 
-# %% The most probable states in order, and samples; of `condition(...)` they would be given the evidence.
+# %% The most probable joint states in order, and samples; those of `condition(...)` would be conditional on the evidence.
 for assignment, score in best_list(network, 3, JunctionTree()):
     print(dict(zip(NAMES, assignment.tolist())), round(np.exp(score), 4))
 print(Drawing()(network, 1000, seed=0).samples.double().mean(dim=0))
 
-# %% Who is connected to whom: every pair that stands in a factor.
+# %% The graph: an edge for every pair of variables that share a factor.
 # ![The four variables and their edges](../pictures/gallery/factor-graph.png)
 edges = [(CLOUDY, SPRINKLER), (CLOUDY, RAIN), (SPRINKLER, RAIN), (SPRINKLER, WET), (RAIN, WET)]
 draw_graph(edges, [1] * len(edges), NAMES, label="in one factor", signed=False).savefig(

@@ -1,10 +1,10 @@
 """A language model that sees both sides of a word
 
-Learned from the docstrings of Python's standard library: words to fill a gap, words that are alike, a proven bound on the
-likelihood of new text, and an n-gram model beside it.
+Learned from the docstrings of Python's standard library: words to fill a gap, similar words, a proven bound on the
+likelihood of new text, and an n-gram model for comparison.
 """
 
-# %% Sentences out of the docstrings that are installed anyway; every tenth is held out.
+# %% Sentences from the docstrings of the installed standard library; every tenth is held out.
 from itertools import islice
 
 from mrflearn import LanguageModel, NgramLanguageModel
@@ -15,7 +15,7 @@ sentences = [list(words) for words in islice(docstring_sentences(["stdlib"]), 30
 train = [words for number, words in enumerate(sentences) if number % 10]
 held_out = sentences[::10]
 
-# %% The Markov random field reads nothing but counts of word pairs at distance one and two.
+# %% The Markov random field is learned from the counts of word pairs at distances one and two alone.
 model = LanguageModel(dims=12, vocabulary_size=300, max_iterations=50).fit(train)
 print(model.text_score(held_out))
 
@@ -25,20 +25,20 @@ for gap in ("return the _ of the file", "if the _ is not found", "a list of _ ob
         gap,
         "->",
         [
-            (word, round(chance, 2))
-            for word, chance in model.fill(gap.split(), n=4)
+            (word, round(probability, 2))
+            for word, probability in model.fill(gap.split(), n=4)
             if word != "<unk>"
         ],
     )
 
-# %% Words that could take each other's place have similar vectors.
+# %% Words that can replace each other have similar vectors.
 # ![Words at the two leading components of their vectors](../pictures/gallery/language-model.png)
 print([word for word, _ in model.neighbors("string", n=5)])
 vector_map(model.vocabulary_.words[:120], model.vectors_[:120]).savefig(
     "language-model.png", dpi=120
 )
 
-# %% From left to right, modified Kneser-Ney trigrams predict better; that is what a window of two words on each side costs here. The field is for gaps.
+# %% For predicting text from left to right, modified Kneser-Ney trigrams are better on this little text. The field is for filling gaps.
 trigrams = NgramLanguageModel(3, vocabulary_size=300).fit(train)
 print(
     "perplexity: field (upper bound)",

@@ -1,10 +1,10 @@
 """Names in sentences, and how sure the model is
 
-A CRF finds the names of people and places in generated sentences. It says how probable each name is, gives the
-second best reading, and is checked for calibration: of the names it is 80 % sure of, are 80 % right?
+A CRF finds the names of people and places in generated sentences. It gives the probability of each name and the
+best alternative labellings, and is checked for calibration: of the names with probability 0.8, are 80 % right?
 """
 
-# %% Sentences from templates. *Paris*, *Jordan*, *Georgia*, *Hill* and *Lee* are people as well as places; where the context does not decide, nobody can know.
+# %% Sentences from templates. *Paris*, *Jordan*, *Georgia*, *Hill* and *Lee* are people as well as places; some contexts leave it open which is meant.
 import random
 
 from mrflearn import CRF, Constraints, word_features
@@ -47,14 +47,14 @@ X, truth = [word_features(words) for words, _ in test], [tags for _, tags in tes
 legal = Constraints(scheme="IOB2")
 print(f"F1 of names: {chunk_report(truth, crf.predict(X, legal)).total.f1:.3f}")
 
-# %% One sentence in detail: names with their exact probabilities, and the best labellings of the whole.
+# %% One sentence in detail: names with their exact probabilities, and the best labellings of the sentence.
 words = "Paris of New York surprised us .".split()
 for span in crf.predict_spans([word_features(words)], constraints=legal)[0]:
     print(" ".join(words[span.start : span.end]), span.label, f"{span.probability:.2f}")
 for labelling in crf.n_best([word_features(words)], 3)[0]:
     print(labelling)
 
-# %% Are the probabilities right? Every predicted name is one answer, correct if the same name with the same label is in the truth.
+# %% Are the probabilities calibrated? A predicted name is correct if the true names include the same span with the same label.
 # ![Accuracy of names by the probability they were given](../pictures/gallery/names.png)
 found = crf.predict_spans(X, constraints=legal)
 gold = [set(tags_to_spans(tags)) for tags in truth]

@@ -1,10 +1,10 @@
 """Contacts of a protein family
 
-Columns of an alignment that touch in the folded protein change together. A Potts model tells direct couplings from
-correlations that pass through a third column.
+Columns of an alignment that are in contact in the folded protein change together. A Potts model separates direct couplings from
+correlations that are mediated by other columns.
 """
 
-# %% An alignment with six planted contacts: pairs of columns that prefer certain pairs of letters. It is written to a file as yours would be.
+# %% An alignment with six planted contacts: pairs of columns that prefer certain pairs of letters. It is written to a file, as your own would be.
 import numpy as np
 
 from mrflearn import PottsField
@@ -17,7 +17,7 @@ PLANTED = [(0, 16), (1, 15), (2, 14), (4, 11), (5, 10), (7, 17)]
 rng = np.random.default_rng(0)
 rows = rng.choice(20, size=(300, 18), p=rng.dirichlet(np.ones(20) * 5))
 for i, j in PLANTED:
-    partner = rng.permutation(20)  # a letter at i asks for its partner at j, four times of five
+    partner = rng.permutation(20)  # each letter at i has a partner at j, in four of five rows
     rows[:, j] = np.where(rng.random(300) < 0.8, partner[rows[:, i]], rows[:, j])
 with open("family.fasta", "w", encoding="utf-8") as stream:
     stream.writelines(

@@ -1,7 +1,7 @@
 """Couplings of a spin glass from its configurations
 
-The inverse Ising problem: spins on a lattice are observed, couplings and fields are wanted. Three estimators on the same
-samples, beside the truth.
+The inverse Ising problem: estimate couplings and fields from observed spins on a lattice. Three estimators on the same
+samples, compared with the truth.
 """
 
 # %% A 6 x 6 lattice with random couplings, and 5,000 configurations drawn exactly.
@@ -18,10 +18,10 @@ spins = 2 * draw.samples.numpy() - 1
 print(draw.method, "mean magnetisation", spins.mean().round(3))
 
 # %% Exact maximum likelihood, pseudolikelihood, and LAP, whose cost is linear in the number of edges.
-wanted = ising_parameters(truth)
+true = ising_parameters(truth)
 fields = {name: MarkovField("grid:6x6", estimator=name).fit(spins) for name in ("ml", "pl", "lap")}
 for name, field in fields.items():
-    error = np.sqrt(np.mean((field.couplings_ - wanted.couplings.numpy()) ** 2))
+    error = np.sqrt(np.mean((field.couplings_ - true.couplings.numpy()) ** 2))
     print(
         f"{name:>4}: root mean square error of a coupling {error:.4f}, {field.score(spins):.4f} nats per configuration"
     )
@@ -29,12 +29,12 @@ for name, field in fields.items():
 # %% All couplings against the truth: a perfect estimator is on the diagonal.
 # ![Estimated couplings against true ones](../pictures/gallery/spins-recovery.png)
 estimates = {name: field.couplings_ for name, field in fields.items()}
-draw_recovery(wanted.couplings.numpy(), estimates).savefig("spins-recovery.png", dpi=120)
+draw_recovery(true.couplings.numpy(), estimates).savefig("spins-recovery.png", dpi=120)
 
 # %% The lattice itself: fields as nodes, couplings as edges.
 # ![True and learned fields and couplings on the lattice](../pictures/gallery/spins.png)
 shown = {
-    "true": (wanted.fields.numpy(), wanted.couplings.numpy()),
+    "true": (true.fields.numpy(), true.couplings.numpy()),
     "learned (ml)": (fields["ml"].fields_, fields["ml"].couplings_),
 }
 draw_lattices(shown, fields["ml"].edges_, columns=6).savefig("spins.png", dpi=120)

@@ -1,10 +1,10 @@
 """A network of survey items
 
-Ten yes/no items of a sleep questionnaire: which of them hang together directly, and which only through others? The
-edges are found by regularised regressions, their strengths by exact maximum likelihood.
+Ten yes/no items of a sleep questionnaire: which of them depend on each other directly, and which only through others? The
+edges are selected by L1-regularised regressions, their strengths estimated by exact maximum likelihood.
 """
 
-# %% Answers as a table with names. Here they are sampled from a network that we know, so that we can see what is found; your own would come from a csv file.
+# %% Answers as a table with names. Here they are sampled from a network that we know, so that the result can be compared with it; your own would come from a csv file.
 import torch
 
 from mrflearn import FieldStructure, MarkovField
@@ -57,8 +57,8 @@ print("missed:", [f"{ITEMS[i]} - {ITEMS[j]}" for i, j in missed])
 # ![The items as a network, edges by strength and sign](../pictures/gallery/survey.png)
 draw_graph(network.edges_, network.couplings_, ITEMS).savefig("survey.png", dpi=120)
 
-# %% What the network says of somebody who is tired and drinks no coffee: exact conditional probabilities.
+# %% Exact conditional probabilities of all items for somebody who is tired and drinks no coffee.
 given = {ITEMS.index("tired"): 1, ITEMS.index("coffee"): 0}
 answer = JunctionTree()(condition(network.potentials_, given))
-for item, chances in zip(ITEMS, answer.variables.tolist()):
-    print(f"{item:>20} {chances[1]:.2f}")
+for item, probabilities in zip(ITEMS, answer.variables.tolist()):
+    print(f"{item:>20} {probabilities[1]:.2f}")

@@ -49,8 +49,19 @@ def test_people_read_a_table_and_the_errors(network: Path) -> None:
     told = found.facts()
     assert (told["log partition"], told["kind"]) == ("-0.744440475 nats", "exact")
     assert told["published log base"] == "10"
-    assert float(told["log partition error"]) < 1e-6
+    assert float(told["log partition difference"]) < 1e-6
+    assert float(told["largest marginal difference"]) < 1e-6
     assert "1 (observed)  1.0000 0.0000" in found.out
+    assert "bound" not in found.err
+
+
+def test_a_published_bound_is_no_error_of_an_exact_answer(network: Path) -> None:
+    Path(f"{network}.PR").write_text("PR\n8.5\n")
+    found = run("infer", str(network), "--compare", "--json")
+    assert found.json()["log_partition_difference"] > 1
+    assert f"{network.name}.PR is not the exact log Z" in found.err
+    approximate = run("infer", str(network), "--compare", "--method", "mean-field")
+    assert "exact log Z" not in approximate.err
 
 
 def test_too_wide_a_network_is_answered_by_propagation_and_says_so(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import RandomizedSearchCV
 
 import mrflearn as sklearn_crfsuite
-import mrflearn.evaluation as metrics
+from mrflearn import metrics, scorers
 from mrflearn.errors import DataError, NotFittedError, StorageError
 from support.tagged_items import random_data
 
@@ -84,6 +84,8 @@ def test_the_tutorial() -> None:
     assert isinstance(y_pred, np.ndarray)
     assert y_pred.dtype == object
     assert metrics.flat_f1_score(y_test, y_pred, average="weighted", labels=labels) > 0.9
+    assert scorers.flat_accuracy(crf, X_test, y_test) == crf.score(X_test, y_test)
+    assert 0.5 < scorers.sequence_accuracy(crf, X_test, y_test) <= 1
     sorted_labels = sorted(labels, key=lambda name: (name[1:], name[0]))
     report = metrics.flat_classification_report(y_test, y_pred, labels=sorted_labels, digits=3)
     assert "B-LOC" in report

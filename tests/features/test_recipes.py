@@ -130,6 +130,9 @@ def test_complaints(file: Path, tmp_path: Path) -> None:
         list(Recipe.of(file).read(file, format="text"))
     with pytest.raises(DataError, match=r"train.txt:1: 3 cells where"):
         list(Recipe("columns", ("word", "label"), "label").read(file))
+    expected = r"3 cells where the columns w, a, b, c, d want 5 \(4 without d\)"
+    with pytest.raises(DataError, match=expected):
+        list(Recipe("columns", ("w", "a", "b", "c", "d"), "d").read(file))
     ragged = tmp_path / "ragged.txt"
     ragged.write_text("dog NN\nruns VB X\n")
     expected = r"ragged.txt:2: 3 cells where the columns a, b want 2 \(line 1 has no c\)"

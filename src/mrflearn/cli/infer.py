@@ -18,6 +18,7 @@ from mrflearn.graph.evidence import condition
 from mrflearn.graph.networks import from_uai
 from mrflearn.io import uai
 
+DIGITS = 1e-3  # published values are rounded, but not so far
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
 
@@ -76,7 +77,7 @@ def infer(
         answer = _marginals(marginals, observed)
     facts["seconds"] = round(time.perf_counter() - started, 4)
     if compare:
-        facts |= _compare(network, value, marginals)
+        facts |= _compare(network, value, result.kind, marginals)
     show([Facts(facts, floats=".9g"), *answer], as_json=as_json)
 
 
@@ -111,19 +112,25 @@ def _name(answering: Any, graph: Any) -> str:
     return type(answering).__name__
 
 
-def _compare(network: Path, value: float, marginals: list[Any]) -> dict[str, Any]:
-    """How far the answer is from what is published beside the network."""
+def _compare(network: Path, value: float, kind: str, marginals: list[Any]) -> dict[str, Any]:
+    """How far the answer is from what is published beside the network.
+
+    Some published files hold a bound on log Z (docs/decisions/uai-partition-files.md).
+    """
     partition, beliefs = Path(f"{network}.PR"), Path(f"{network}.MAR")
-    errors: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
     if partition.exists():
         published = uai.read_partition(partition)
-        error, base = partition_agreement(value, published)
-        errors["published_log_partition"] = published
-        errors["published_log_base"] = base
-        errors["log_partition_error"] = error
+        difference, base = partition_agreement(value, published)
+        differences["published_log_partition"] = published
+        differences["published_log_base"] = base
+        differences["log_partition_difference"] = difference
+        if kind == "exact" and difference > DIGITS * max(1.0, abs(published)):
+            remark(f"{partition.name} is not the exact log Z: a bound, or of other --evidence.")
     if beliefs.exists():
         published_marginals = uai.read_marginals(beliefs)
-        errors["largest_marginal_error"] = marginal_error(marginals, published_marginals)
-    if not errors:
+        largest = marginal_error(marginals, published_marginals)
+        differences["largest_marginal_difference"] = largest
+    if not differences:
         raise DataError(f"neither {partition.name} nor {beliefs.name} is there.", path=network)
-    return errors
+    return differences

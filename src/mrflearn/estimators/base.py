@@ -34,7 +34,7 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
     """A scikit-learn estimator that can be saved and loaded."""
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes a model directory, whole or not at all.
+        """Writes a model directory, atomically.
 
         Parameters
         ----------

@@ -164,7 +164,7 @@ class CRF(ChainAnswers):
         it may also be a file that CRFsuite wrote.
     linesearch, max_linesearch, calibration_max_trials, keep_tempfiles, trainer_cls
         Settings of `sklearn_crfsuite.CRF` without effect here: the line search is always More and
-        Thuente's, there are no temporary files, and a trainer of one's own is refused.
+        Thuente's, there are no temporary files, and a custom trainer is refused.
 
     Attributes
     ----------

@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from mrflearn.evaluation.chunks import chunk_report as chunk_report
     from mrflearn.evaluation.layers import LayersReport as LayersReport
     from mrflearn.evaluation.layers import layers_report as layers_report
-    from mrflearn.evaluation.metrics import flat_accuracy as flat_accuracy
-    from mrflearn.evaluation.metrics import flat_accuracy_score as flat_accuracy_score
-    from mrflearn.evaluation.metrics import flat_classification_report as flat_classification_report
-    from mrflearn.evaluation.metrics import flat_f1_score as flat_f1_score
-    from mrflearn.evaluation.metrics import flat_fbeta_score as flat_fbeta_score
-    from mrflearn.evaluation.metrics import flat_precision_score as flat_precision_score
-    from mrflearn.evaluation.metrics import flat_recall_score as flat_recall_score
-    from mrflearn.evaluation.metrics import sequence_accuracy as sequence_accuracy
-    from mrflearn.evaluation.metrics import sequence_accuracy_score as sequence_accuracy_score
     from mrflearn.evaluation.similarity import CosineSpace as CosineSpace
     from mrflearn.evaluation.similarity import analogies as analogies
     from mrflearn.evaluation.similarity import spearman as spearman

@@ -21,7 +21,7 @@ from mrflearn.evaluation.chunks import paired
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of how many; a share of nothing is not a number."""
+    """Correct answers of all answers; the accuracy of none is NaN."""
 
     correct: int
     total: int

@@ -2,8 +2,8 @@
 
 Unary factors send no messages, as theirs never change: they are part of the variables' bias.
 
-One form serves belief propagation and its tree-reweighted kin: with an appearance probability rho
-for every factor, m is raised to the power rho where a variable collects it, and tables are divided
+One form serves belief propagation and its tree-reweighted variant: each factor has an appearance
+probability rho, m is raised to the power rho where a variable collects it, and tables are divided
 by rho [Wainwright, Jaakkola and Willsky 2005, eq. 39].  Plain belief propagation has rho = 1.
 
 A message's range is at most that of its factor's table, so one look at the tables shows whether any

@@ -157,9 +157,13 @@ def read_shaped(path: PathLike, shapes: Sequence[tuple[str, ...]]) -> Iterator[C
     with Lines(path) as lines:
         begun: list[str] = []
         width = _width(lines, begun)
-        names = next((own for own in shapes if len(own) == width), shapes[0])
-        missing = " or ".join(name for name in shapes[0] if name not in names)
-        note = f" (line {lines.number} has no {missing})" if missing else ""
+        names, note = shapes[0], ""
+        for own in shapes[1:] if width != len(names) else ():
+            missing = " or ".join(name for name in shapes[0] if name not in own)
+            if len(own) == width:
+                names, note = own, f" (line {lines.number} has no {missing})"
+                break
+            note += f" ({len(own)} without {missing})"
         yield from parse_columns(chain(begun, lines), names, note=note)
 
 

@@ -53,7 +53,7 @@ class StoredModel:
 def write_model(
     path: str | os.PathLike[str], model: StoredModel, *, overwrite: bool = False
 ) -> None:
-    """Writes the directory whole or not at all.
+    """Writes the directory, atomically.
 
     An older model of that name is replaced only with `overwrite`, and in one step where the system
     can exchange two directories (Linux: renameat2, macOS: renamex_np): whoever opens the name

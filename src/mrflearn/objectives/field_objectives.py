@@ -36,7 +36,7 @@ Pieces = Literal["factors", "edges"] | Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Principle:
-    """What is made small: an estimator, what its pieces are, and how `bp` passes messages.
+    """What is minimised: an estimator, what its pieces are, and how `bp` passes messages.
 
     pieces: `"factors"`; of `"pw"` and `"pwpl"` also `"edges"` (a factor of several variables takes
         the factors of its single variables with it); of `"pw"` also lists of names: in each example

@@ -48,7 +48,7 @@ class Checkpoint:
         return by_count or (self.every_seconds is not None and seconds >= self.every_seconds)
 
     def write(self, identity: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Writes the file, whole or not at all.
+        """Writes the file, atomically.
 
         Tensors go to it one by one: a history of gradients can be larger than the memory left.
         """

@@ -26,8 +26,8 @@ from mrflearn.models.topics import PLSA, document_counts
 
 GrammarLike: TypeAlias = str | tuple[int, int] | Iterable[Tree] | None
 NEW_ROOT = 1e-3  # sentences that a symbol never seen at the root is taken to have begun
-GOES_ON = 0.45  # the chance that a child is a phrase: derivations end, and are not too short
-ONE_WORD = 0.05  # the chance that a sentence is a single preterminal
+GOES_ON = 0.45  # the probability that a child is a phrase: derivations end, and are not too short
+ONE_WORD = 0.05  # the probability that a sentence is a single preterminal
 OTHER_TAGS = 0.1  # times that a word is taken to have been seen with tags in their common shares
 
 
@@ -89,7 +89,7 @@ def _latent(wiring: RuleShape, words: int, restarts: int, seed: int) -> GrammarC
 
 
 def _spread(wiring: RuleShape, *shares: float) -> Float[Tensor, " s"]:
-    """Even chances of phrases, and of preterminals, which have these shares together."""
+    """Uniform probabilities of phrases, and of preterminals, which have these shares together."""
     sizes = torch.tensor([wiring.phrases, wiring.preterminals])
     return (torch.tensor(shares, dtype=torch.float64) / sizes).repeat_interleave(sizes)
 

@@ -37,7 +37,7 @@ from mrflearn.training.outcome import (
     reporting,
 )
 
-# Ctrl-C as a request: the first ends training in good order, the second interrupts for real.
+# Ctrl-C as a request: the first ends training cleanly, the second interrupts at once.
 
 
 @contextmanager
