@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import mrflearn
+
 ROOT = Path(__file__).parents[1]
 # Tools, whose versions are pinned and have no influence on what users get.
 TOOLS = {"coverage", "dev", "docs"}
@@ -50,3 +52,19 @@ def test_the_lowest_environment_has_the_lowest_versions() -> None:
 @pytest.mark.parametrize("package", sorted(floors(tools=True)))
 def test_every_package_is_pinned_at_an_allowed_version(package: str) -> None:
     assert pinned("constraints.txt")[package] >= floors(tools=True)[package]
+
+
+def test_the_changelog_and_the_citation_name_this_version() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[([\d.]+)\] - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE)
+    assert released[0] == mrflearn.__version__
+    assert f"\nversion: {mrflearn.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+def test_the_changelog_has_the_headings_of_keep_a_changelog() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    for section in changelog.split("\n## ")[1:]:
+        found = re.findall(r"^### (.*)$", section, re.MULTILINE)
+        assert set(found) <= kinds
+        assert len(set(found)) == len(found)

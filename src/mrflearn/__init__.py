@@ -27,6 +27,6 @@ if TYPE_CHECKING:
     from mrflearn.features.index import edge as edge
     from mrflearn.features.recipes import word_features as word_features
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__ = lazy(__name__)

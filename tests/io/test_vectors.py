@@ -116,7 +116,10 @@ def test_text_with_odd_numbers_is_not_taken_for_binary(
     assert (refused.value.path, refused.value.line) == (path, line)
 
 
-@pytest.mark.parametrize("header", [b"1000000000000 2", b"2 1000000000000", b"9" * 40 + b" 1"])
+@pytest.mark.parametrize(
+    "header",
+    [b"1000000000000 2", b"2 1000000000000", b"9" * 40 + b" 1", b"0 18446744073709551615"],
+)
 def test_sizes_that_no_file_has_are_refused_before_memory_is_taken(
     header: bytes, tmp_path: Path
 ) -> None:

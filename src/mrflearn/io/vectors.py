@@ -97,7 +97,7 @@ def _read_header(content: bytes) -> tuple[int, int, int]:
         )
     words, dimensions = int(cells[0]), int(cells[1])
     # A figure takes two bytes in text ("0 ") and four in binary; a word with its space two.
-    if words * (2 + 2 * dimensions) > len(content) - end:
+    if words * (2 + 2 * dimensions) > len(content) - end or dimensions >= 1 << 31:
         raise DataError(
             f"{words} words of {dimensions} dimensions are announced, but only "
             f"{len(content) - end - 1} bytes follow. Is the file cut short?",
