@@ -119,6 +119,9 @@ def test_a_csv_of_samples_has_the_names_of_the_columns(model: Path, tmp_path: Pa
     assert first.split(",") == list(NAMES)
     drawn = run("sample", str(model), "-n", "5", "--json").json()["samples"]
     assert rows == [",".join(map(str, row)) for row in drawn]
+    refused = run("sample", str(model), "-o", str(tmp_path / "new.sto"))
+    assert refused.code == 1
+    assert ".csv, .npy, .dat, .digits, .txt." in refused.err
 
 
 @pytest.mark.parametrize("options", [[], ["--graph", "chain:7", "--estimator", "pl", "--l2", "1"]])
@@ -131,7 +134,10 @@ def test_samples_of_a_family_are_sequences_of_letters(
     assert [len(line) for line in drawn.out.splitlines()] == [7] * 3
     assert set("".join(drawn.out.split())) <= set("-ACDEFGHIKLMNPQRSTVWY")
     assert run("sample", model, "-n", "3", "--json").json()["samples"] == drawn.out.split()
-    for name in ("new.fasta", "new.txt", "new.csv"):
+    refused = run("sample", model, "-n", "3", "-o", str(tmp_path / "new.phylip"))
+    assert refused.code == 1
+    assert all(ending in refused.err for ending in (".csv", ".npy", ".txt", ".fasta", ".sto"))
+    for name in ("new.fasta", "new.txt", "new.csv", "new.sto", "new.a3m"):
         assert run("sample", model, "-n", "3", "-o", str(tmp_path / name)).code == 0
     fasta = (tmp_path / "new.fasta").read_text().split()
     assert fasta[::2] == [">sample-1", ">sample-2", ">sample-3"]
@@ -139,6 +145,9 @@ def test_samples_of_a_family_are_sequences_of_letters(
     assert read_alignment(tmp_path / "new.fasta").values.tolist() == (
         read_samples(tmp_path / "new.csv").values.tolist()
     )
+    assert (tmp_path / "new.a3m").read_bytes() == (tmp_path / "new.fasta").read_bytes()
+    assert (tmp_path / "new.sto").read_text().startswith("# STOCKHOLM 1.0\n")
+    assert read_alignment(tmp_path / "new.sto").sequences() == drawn.out.split()
     assert run("score", model, str(tmp_path / "new.fasta")).code == 0
 
 

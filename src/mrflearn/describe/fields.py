@@ -21,7 +21,7 @@ from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
 from mrflearn.features.observations import check_states
 from mrflearn.graph.contacts import strongest_pairs
-from mrflearn.io.alignments import ALPHABETS, Alignment, write_alignment
+from mrflearn.io.alignments import ALPHABETS, ENDINGS, Alignment, write_alignment
 from mrflearn.io.contacts import write_contacts
 from mrflearn.io.samples import SampleTable, write_samples
 
@@ -31,8 +31,7 @@ MOST_ON_PAGE = 80
 MOST_COUPLINGS = 1000  # that can be asked for on the page
 MOST_SAMPLES = 20
 GRID = re.compile(r"grid:\d+x(\d+)")
-TABLES = (".csv", ".npy")  # files that hold the numbers of states
-FASTA = (".fasta", ".fa", ".fas", ".faa", ".afa", ".a2m", ".a3m")
+TABLES = (".csv", ".npy", ".dat", ".digits")  # files that hold the numbers of states
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
 Strongest = tuple[Blocks, Matrix, Network]  # couplings or contacts: listed, and drawn twice
 
@@ -172,6 +171,11 @@ class FieldDescription(Description):
 
     def sample(self, n: int, seed: int, output: Path | None) -> Blocks:
         """New rows, written to a file where one is named."""
+        ending = "" if output is None else Path(output.name.removesuffix(".gz")).suffix.lower()
+        known = (*TABLES, ".txt", *([] if self.model.molecule_ is None else ENDINGS))
+        if ending and ending not in known:
+            problem = f"rows are not written as '{ending}'; there are {', '.join(known)}."
+            raise DataError(problem, path=output)
         drawn = self.model.draw(n, random_state=seed)
         note, samples = Note(f"drawn by: {drawn.method}"), drawn.samples
         family = self._family(samples)
@@ -180,9 +184,8 @@ class FieldDescription(Description):
             between = " " if family is None else ""
             text = "\n".join(between.join(map(str, row)) for row in rows)
             return [note, Text(text), Data({"method": drawn.method, "samples": rows})]
-        ending = Path(output.name.removesuffix(".gz")).suffix.lower()
         if family is not None and ending not in TABLES:
-            names = tuple(f"sample-{i}" for i in range(1, n + 1)) if ending in FASTA else None
+            names = tuple(f"sample-{i}" for i in range(1, n + 1))
             write_alignment(output, replace(family, names=names))
         else:
             spins = self.model.spins_
