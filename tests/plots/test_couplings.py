@@ -9,7 +9,7 @@ import pytest
 
 from mrflearn import MarkovField
 from mrflearn.describe import describe
-from mrflearn.describe.blocks import Network
+from mrflearn.describe.blocks import Network, Table
 from mrflearn.errors import SettingsError
 from mrflearn.plots.fields import draw_graph, draw_heat_map, draw_moments
 
@@ -64,6 +64,20 @@ def test_a_lattice_is_drawn_row_by_row() -> None:
     nodes = network.figure().axes[0].collections[1]
     row_by_row = [[0, 0], [1, 0], [2, 0], [0, -1], [1, -1], [2, -1]]
     assert nodes.get_offsets().tolist() == row_by_row
+
+
+def test_a_picture_says_how_many_edges_it_leaves_out() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (100, 6))
+    for graph, drawn, says in (
+        ("complete", 4, "The 4 strongest of 15 couplings"),
+        ("grid:2x3", 7, "All 7 couplings"),  # each has its place
+    ):
+        shown = describe(MarkovField(graph).fit(rows)).learned(4)
+        (network,) = (block for block in shown if isinstance(block, Network))
+        (table,) = (block for block in shown if isinstance(block, Table))
+        assert (len(network.edges), network.caption) == (drawn, f"{says}.")
+        assert len(table.rows) == 4
+        assert table.title.startswith("The 4 strongest of ")
 
 
 def test_moments_have_a_panel_each() -> None:

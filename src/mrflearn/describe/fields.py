@@ -88,13 +88,15 @@ class FieldDescription(Description):
         found: Blocks = [
             Facts(facts),
             Data({"names": names, "edges": listed, "fields": fields, "codes": codes}),
-            Table(header, rows, title="Strongest couplings", floats=floats),
+            Table(header, rows, title=_extent(len(order), len(field.edges_)), floats=floats),
         ]
         caption = "How strongly each pair of variables is coupled."
         heat = Matrix(field.strength_matrix_, names, what, first, caption=caption)
         lattice = GRID.fullmatch(str(getattr(field, "graph", "")))
         columns = 0 if lattice is None else int(lattice[1])
-        caption = f"The {len(order)} strongest couplings as a network."
+        if columns:  # where all edges have a place
+            edges, strengths = field.edges_, field.strengths_
+        caption = f"{_extent(len(edges), len(field.edges_))}."
         return found, heat, Network(names, edges, strengths, what, signed, columns, caption=caption)
 
     def _strongest_contacts(self, n: int, apart: int) -> Strongest:
@@ -224,6 +226,13 @@ class FieldDescription(Description):
             Task("couplings", "how many of the strongest", example, couplings, most=1, least=0),
             Task("samples", many, "5", samples, most=1, least=0),
         ]
+
+
+def _extent(shown: int, total: int, what: str = "couplings") -> str:
+    """How many are shown, of how many."""
+    return (
+        f"The {shown:,} strongest of {total:,} {what}" if shown < total else f"All {total:,} {what}"
+    )
 
 
 def _listed(pairs: Any, strengths: Any, first: int) -> list[list[Any]]:
