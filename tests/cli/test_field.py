@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mrflearn import load
+from mrflearn.describe import tasks_of
 from mrflearn.io.alignments import read_alignment
 from mrflearn.io.contacts import read_contacts
 from mrflearn.io.samples import read_samples
@@ -153,22 +155,33 @@ def test_samples_of_a_family_are_sequences_of_letters(
 
 def test_columns_of_a_family_are_counted_from_1_everywhere(potts: Path) -> None:
     shown = run("inspect", str(potts), "-n", "1", "--json").json()
-    assert (shown["counted_from"], shown["edges"][0][:2]) == (1, [1, 6])
+    assert (shown["counted_from"], shown["contacts"][0][:2]) == (1, [1, 6])
     assert shown["names"] == list("1234567")
     assert run("inspect", str(potts), "-n", "1").out.splitlines()[-1].split()[:2] == ["1", "6"]
-    assert run("inspect", str(potts), "-n", "1", "--contacts", "--json").json()["contacts"][0][
-        :2
-    ] == [1, 6]
 
 
 def test_contacts_of_a_family(potts: Path, tmp_path: Path) -> None:
     matrix = tmp_path / "family.mat"
-    shown = run("inspect", str(potts), "--contacts", "-n", "2", "--matrix", str(matrix))
+    shown = run("inspect", str(potts), "-n", "2", "--matrix", str(matrix))
     told = [line.split()[:2] for line in shown.out.splitlines()]
     assert told[told.index(["column", "and"]) + 1] == ["1", "6"]
-    assert read_contacts(matrix).shape == (7, 7)
-    answer = run("inspect", str(potts), "--contacts", "-n", "1", "--json").json()
-    assert answer["contacts"][0][:2] == [1, 6]
+    scores = read_contacts(matrix)
+    assert scores.shape == (7, 7)
+    ((first, second, score),) = run("inspect", str(potts), "-n", "1", "--json").json()["contacts"]
+    assert (first, second) == (1, 6)
+    assert score == pytest.approx(scores[0, 5]) == pytest.approx(scores.max())
+    nearer = run("inspect", str(potts), "--apart", "1", "--json").json()
+    assert (nearer["apart"], len(nearer["contacts"])) == (1, 20)
+    # The same figures in the report and on the page, which have no norms beside them.
+    page = (potts / "report.html").read_text()
+    assert "All 6 contacts" in page
+    assert f"{score:.4f}" in page
+    assert "norm" not in page
+    (task, _) = tasks_of(load(potts))
+    network, table, heat = task("2")
+    assert (task.name, heat.meaning) == ("contacts", "contact score")
+    assert table.rows[0] == ("1", "6", score)
+    assert network.caption == "The 2 strongest of 6 contacts."
 
 
 def test_an_alignment_is_scored_by_its_letters(potts: Path, family: Path) -> None:
@@ -238,6 +251,7 @@ def test_what_cannot_be_learned_is_told_and_nothing_is_written(
 
 
 def test_a_field_without_contacts_says_so(model: Path) -> None:
-    shown = run("inspect", str(model), "--contacts")
-    assert shown.code == 1
-    assert "has no contacts" in shown.err
+    for option in (["--apart", "2"], ["--matrix", str(model / "a.mat")]):
+        shown = run("inspect", str(model), *option)
+        assert shown.code == 1
+        assert "has no contacts" in shown.err
