@@ -24,6 +24,18 @@ def test_a_heat_map_shows_the_matrix_around_zero_if_it_has_signs() -> None:
     assert draw_heat_map(abs(matrix)).axes[0].images[0].get_clim() == (0, 2)
 
 
+def test_blue_is_below_zero_and_nothing_else() -> None:
+    for signed, limits in ((None, (0, 2)), (False, (0, 2)), (True, (-2, 2))):
+        figure = draw_heat_map([[0, 2], [2, 0]], signed=signed, axes=("label", "next label"))
+        image = figure.axes[0].images[0]
+        assert image.get_clim() == limits
+        low, high = image.cmap(np.linspace(0.01, 1.0, 50))[:, [0, 2]][[0, -1]]  # red and blue
+        assert (low[1] > low[0]) == bool(signed)
+        assert high[1] <= high[0]
+        assert figure.axes[0].get_xlabel() == "next label"
+        assert figure.axes[1].get_ylabel() == "coupling"  # of the colour bar
+
+
 def test_a_graph_shows_every_edge_and_name_the_strongest_on_top() -> None:
     edges = np.array([[0, 1], [1, 2]])
     figure = draw_graph(edges, np.array([-3.0, 1.0]), ["a", "b", "c"])

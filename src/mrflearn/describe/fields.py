@@ -104,7 +104,7 @@ class FieldDescription(Description):
             Table((one, "and", what), rows, title=extent(len(rows)), floats=floats),
         ]
         caption = f"How strongly each pair of {one}s is coupled."
-        heat = Matrix(matrix, names, what, first, caption=caption)
+        heat = Matrix(matrix, names, what, signed, (one, one), first, caption=caption)
         # On a lattice all edges have a place.
         drawn = len(pairs) if columns and len(names) <= MOST_DRAWN else n
         network = Network(names, pairs[:drawn], strengths[:drawn], what, signed, columns)
@@ -207,7 +207,8 @@ class FieldDescription(Description):
             title = "samples, one a row"
             if (family := self._family(drawn.samples)) is not None:
                 return [note, Text("\n".join(family.sequences()), title=title)]
-            return [note, Matrix(drawn.samples, self.model.variable_names_, title=title)]
+            names, spins = self.model.variable_names_, self.model.spins_
+            return [note, Matrix(drawn.samples, names, "state", spins, title=title)]
 
         example = str(min(20, most) or "")
         many = f"how many, at most {MOST_SAMPLES}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.errors import SettingsError
-from mrflearn.plots.figure import COLOURS, INK, panels
+from mrflearn.plots.figure import COLOURS, DIVERGING, INK, SEQUENTIAL, panels
 
 Array = NDArray[np.float64]
 MOST_NAMES = 40  # more would overlap
@@ -21,19 +21,24 @@ def draw_heat_map(
     label: str = "coupling",
     *,
     first: int = 0,
+    signed: bool | None = None,
+    axes: tuple[str, str] = ("", ""),
 ) -> Any:
-    """A square matrix of pair strengths; red and blue around zero where some are negative.
+    """A square matrix of pair strengths: red and blue around zero, or grey from zero upwards.
 
-    Where there are too many names, rows and columns are counted from `first`.
+    `signed` says which; None: as some are negative or not.  Where there are too many names, rows
+    and columns are counted from `first`; `axes` says what rows and columns are.
     """
     matrix = _numbers(matrix, "a matrix")
     figure, (axis,) = panels(1, width=5.6, height=4.8)
-    signed = bool(matrix.size) and float(matrix.min()) < 0
-    colours, low, high = _colours(matrix, signed)
+    two_sided = matrix.min(initial=0.0) < 0 if signed is None else signed
+    colours, low, high = _colours(matrix, two_sided)
     begin, end = first - 0.5, first + len(matrix) - 0.5
     image = axis.imshow(matrix, cmap=colours, interpolation="nearest", vmin=low, vmax=high)
     image.set_extent((begin, end, end, begin))
     figure.colorbar(image, ax=axis, label=label, shrink=0.85)
+    axis.set(ylabel=axes[0], xlabel=axes[1])
+    axis.spines[:].set_visible(True)
     if names is not None and len(names) <= MOST_NAMES:
         ticks = range(first, first + len(names))
         axis.set_xticks(ticks, names, rotation=90, fontsize=8)
@@ -128,7 +133,7 @@ def _lattice(variables: int, columns: int) -> NDArray[np.int64]:
 def _colours(strengths: Array, signed: bool) -> tuple[str, float, float]:
     """The colour map and its ends: two-sided around zero, or from zero upwards."""
     limit = (float(np.abs(strengths).max()) if strengths.size else 0.0) or 1.0
-    return ("RdBu_r", -limit, limit) if signed else ("Blues", 0.0, limit)
+    return (DIVERGING, -limit, limit) if signed else (SEQUENTIAL, 0.0, limit)
 
 
 def draw_lattices(
@@ -139,7 +144,7 @@ def draw_lattices(
 
     figure, axes = panels(len(fields), width=3.3, height=3.6)
     limit = max(np.abs(np.concatenate([np.concatenate(pair) for pair in fields.values()])).max(), 1)
-    look: dict[str, Any] = {"cmap": "RdBu_r", "clim": (-limit, limit)}
+    look: dict[str, Any] = {"cmap": DIVERGING, "clim": (-limit, limit)}
     for axis, (title, (own, couplings)) in zip(axes, fields.items(), strict=True):
         places = _lattice(len(own), columns)
         axis.add_collection(LineCollection(list(places[edges]), array=couplings, lw=6, **look))
