@@ -44,6 +44,20 @@ def test_a_graph_shows_every_edge_and_name_the_strongest_on_top() -> None:
     assert [text.get_text() for text in figure.axes[0].texts] == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("count", [4, 10, 20, 40, 136])
+def test_names_lie_inside_the_picture(count: int) -> None:
+    names = [str(i) if count > 40 else f"an item of the survey {i}" for i in range(count)]
+    figure = draw_graph([(i, i + 1) for i in range(count - 1)], [1.0] * (count - 1), names)
+    figure.canvas.draw()
+    inside = figure.bbox
+    texts = figure.axes[0].texts
+    assert len(texts) == count
+    for text in texts:
+        box = text.get_window_extent()
+        assert inside.x0 <= box.x0 < box.x1 <= inside.x1, text
+        assert inside.y0 <= box.y0 < box.y1 <= inside.y1, text
+
+
 def test_lists_are_drawn_like_arrays() -> None:
     figure = draw_graph([(0, 1), (1, 2)], [-3, 1], ["a", "b", "c"])
     lines = figure.axes[0].collections[0]
