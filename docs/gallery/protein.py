@@ -33,6 +33,8 @@ for i, j in strongest_pairs(field.contacts_, 8, apart=4).tolist():
         f"{i + 1:>3} - {j + 1:<3} {field.contacts_[i, j]:.3f}  {'planted' if (i, j) in PLANTED else ''}"
     )
 
-# %% The contact map: dark squares are strong couplings.
+# %% The contact map: dark squares are high scores.
 # ![Strengths of all pairs of columns](../pictures/gallery/protein.png)
-draw_heat_map(field.contacts_, label="contact score", first=1).savefig("protein.png", dpi=120)
+draw_heat_map(field.contacts_, label="contact score", first=1, axes=("column", "column")).savefig(
+    "protein.png", dpi=120
+)

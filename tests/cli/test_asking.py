@@ -96,16 +96,16 @@ def test_a_treebank_without_trees_is_no_mark_of_a_parser(folder: Path) -> None:
 
 
 def test_an_option_that_only_changes_another_needs_it(folder: Path) -> None:
-    found = run("inspect", str(folder / "PottsField"), "--apart", "2")
+    found = run("inspect", str(folder / "PottsField"), "--edges")
     assert found.code == 2
-    assert "--apart: says which --contacts" in found.err
+    assert "--edges says what --plot" in found.err
 
 
 @pytest.mark.parametrize(
     ("kind", "verb", "shown", "left_out"),
     [
-        ("MarkovField", "inspect", "--contacts", "--label"),
-        ("CRF", "inspect", "--label", "--contacts"),
+        ("MarkovField", "inspect", "--apart", "--label"),
+        ("CRF", "inspect", "--label", "--apart"),
         ("NgramLanguageModel", "score", "--json", "--method"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,18 @@ def test_samples_alignments_and_vectors(tmp_path: Path) -> None:
     assert (tmp_path / "b.vec").read_text().splitlines()[0] == "2 3"
 
 
+def test_alignments_are_written_as_their_ending_says(tmp_path: Path) -> None:
+    rna = ">P1/1-5\nACGU-\n>P2\nACGUU\n"  # in which a U must not become a gap
+    (tmp_path / "a.fasta").write_text(rna)
+    for source, target in itertools.pairwise(["a.fasta", "a.sto", "a.a3m", "b.stk", "b.fa"]):
+        run("convert", str(tmp_path / source), str(tmp_path / target))
+    assert (tmp_path / "a.sto").read_text().startswith("# STOCKHOLM 1.0\n")
+    assert (tmp_path / "a.a3m").read_text() == (tmp_path / "b.fa").read_text() == rna
+    found = run("convert", str(tmp_path / "b.fa"), str(tmp_path / "b.aln"), "--json").json()
+    assert (found["from"], found["to"]) == ("fasta", "aln")
+    assert (tmp_path / "b.aln").read_text() == "ACGU-\nACGUU\n"
+
+
 @pytest.mark.parametrize(
     ("source", "target", "says"),
     [
@@ -71,8 +84,9 @@ def test_what_cannot_be_is_told(tmp_path: Path, source: str, target: str, says: 
 
 
 @pytest.mark.parametrize("broken", ["columns", "conllu", "tagged", "ptb", "seminar", "crfsuite",
-                                    "csv", "npy", "samples", "digits", "fasta", "vectors",
-                                    "binary-vectors", "uai", "text", "arpa"])  # fmt: skip
+                                    "csv", "npy", "samples", "digits", "fasta", "stockholm",
+                                    "aln", "vectors", "binary-vectors", "uai", "text",
+                                    "arpa"])  # fmt: skip
 def test_a_broken_file_of_each_format(tmp_path: Path, broken: str) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"\xff\xfe(( 1 / <stime> \x00\x01 \xf0\x28")

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mrflearn import load
+from mrflearn.describe import tasks_of
 from mrflearn.io.alignments import read_alignment
 from mrflearn.io.contacts import read_contacts
 from mrflearn.io.samples import read_samples
@@ -119,6 +121,9 @@ def test_a_csv_of_samples_has_the_names_of_the_columns(model: Path, tmp_path: Pa
     assert first.split(",") == list(NAMES)
     drawn = run("sample", str(model), "-n", "5", "--json").json()["samples"]
     assert rows == [",".join(map(str, row)) for row in drawn]
+    refused = run("sample", str(model), "-o", str(tmp_path / "new.sto"))
+    assert refused.code == 1
+    assert ".csv, .npy, .dat, .digits, .txt." in refused.err
 
 
 @pytest.mark.parametrize("options", [[], ["--graph", "chain:7", "--estimator", "pl", "--l2", "1"]])
@@ -131,7 +136,10 @@ def test_samples_of_a_family_are_sequences_of_letters(
     assert [len(line) for line in drawn.out.splitlines()] == [7] * 3
     assert set("".join(drawn.out.split())) <= set("-ACDEFGHIKLMNPQRSTVWY")
     assert run("sample", model, "-n", "3", "--json").json()["samples"] == drawn.out.split()
-    for name in ("new.fasta", "new.txt", "new.csv"):
+    refused = run("sample", model, "-n", "3", "-o", str(tmp_path / "new.phylip"))
+    assert refused.code == 1
+    assert all(ending in refused.err for ending in (".csv", ".npy", ".txt", ".fasta", ".sto"))
+    for name in ("new.fasta", "new.txt", "new.csv", "new.sto", "new.a3m"):
         assert run("sample", model, "-n", "3", "-o", str(tmp_path / name)).code == 0
     fasta = (tmp_path / "new.fasta").read_text().split()
     assert fasta[::2] == [">sample-1", ">sample-2", ">sample-3"]
@@ -139,27 +147,41 @@ def test_samples_of_a_family_are_sequences_of_letters(
     assert read_alignment(tmp_path / "new.fasta").values.tolist() == (
         read_samples(tmp_path / "new.csv").values.tolist()
     )
+    assert (tmp_path / "new.a3m").read_bytes() == (tmp_path / "new.fasta").read_bytes()
+    assert (tmp_path / "new.sto").read_text().startswith("# STOCKHOLM 1.0\n")
+    assert read_alignment(tmp_path / "new.sto").sequences() == drawn.out.split()
     assert run("score", model, str(tmp_path / "new.fasta")).code == 0
 
 
 def test_columns_of_a_family_are_counted_from_1_everywhere(potts: Path) -> None:
     shown = run("inspect", str(potts), "-n", "1", "--json").json()
-    assert (shown["counted_from"], shown["edges"][0][:2]) == (1, [1, 6])
+    assert (shown["counted_from"], shown["contacts"][0][:2]) == (1, [1, 6])
     assert shown["names"] == list("1234567")
     assert run("inspect", str(potts), "-n", "1").out.splitlines()[-1].split()[:2] == ["1", "6"]
-    assert run("inspect", str(potts), "-n", "1", "--contacts", "--json").json()["contacts"][0][
-        :2
-    ] == [1, 6]
 
 
 def test_contacts_of_a_family(potts: Path, tmp_path: Path) -> None:
     matrix = tmp_path / "family.mat"
-    shown = run("inspect", str(potts), "--contacts", "-n", "2", "--matrix", str(matrix))
+    shown = run("inspect", str(potts), "-n", "2", "--matrix", str(matrix))
     told = [line.split()[:2] for line in shown.out.splitlines()]
     assert told[told.index(["column", "and"]) + 1] == ["1", "6"]
-    assert read_contacts(matrix).shape == (7, 7)
-    answer = run("inspect", str(potts), "--contacts", "-n", "1", "--json").json()
-    assert answer["contacts"][0][:2] == [1, 6]
+    scores = read_contacts(matrix)
+    assert scores.shape == (7, 7)
+    ((first, second, score),) = run("inspect", str(potts), "-n", "1", "--json").json()["contacts"]
+    assert (first, second) == (1, 6)
+    assert score == pytest.approx(scores[0, 5]) == pytest.approx(scores.max())
+    nearer = run("inspect", str(potts), "--apart", "1", "--json").json()
+    assert (nearer["apart"], len(nearer["contacts"])) == (1, 20)
+    # The same figures in the report and on the page, which have no norms beside them.
+    page = (potts / "report.html").read_text()
+    assert "All 6 contacts" in page
+    assert f"{score:.4f}" in page
+    assert "norm" not in page
+    (task, _) = tasks_of(load(potts))
+    network, table, heat = task("2")
+    assert (task.name, heat.meaning) == ("contacts", "contact score")
+    assert table.rows[0] == ("1", "6", score)
+    assert network.caption == "The 2 strongest of 6 contacts."
 
 
 def test_an_alignment_is_scored_by_its_letters(potts: Path, family: Path) -> None:
@@ -229,6 +251,7 @@ def test_what_cannot_be_learned_is_told_and_nothing_is_written(
 
 
 def test_a_field_without_contacts_says_so(model: Path) -> None:
-    shown = run("inspect", str(model), "--contacts")
-    assert shown.code == 1
-    assert "has no contacts" in shown.err
+    for option in (["--apart", "2"], ["--matrix", str(model / "a.mat")]):
+        shown = run("inspect", str(model), *option)
+        assert shown.code == 1
+        assert "has no contacts" in shown.err

@@ -73,7 +73,7 @@ def test_options_of_other_models_are_refused(tmp_path: Path, text: Path) -> None
     model = str(tmp_path / "m")
     run("train", "ngram", str(text), "-o", model)
     assert run("score", model, str(text), "--method", "ais").code == 2
-    for option in (["--label", "NP"], ["--plot", "a.png"], ["--contacts"]):
+    for option in (["--label", "NP"], ["--plot", "a.png"], ["--apart", "4"]):
         refused = run("inspect", model, *option)
         assert refused.code == 2
         assert option[0] in refused.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,12 +44,44 @@ def alignments(draw: st.DrawFn) -> Alignment:
 
 @given(alignments())
 def test_round_trip(tmp_path_factory, alignment: Alignment) -> None:
-    path = tmp_path_factory.mktemp("alignment") / "family.gz"
-    write_alignment(path, alignment)
-    again = read_alignment(path, alignment.molecule)
-    assert again.names == alignment.names
-    assert again.unknown == 0
-    np.testing.assert_array_equal(again.values, alignment.values)
+    folder = tmp_path_factory.mktemp("alignment")
+    numbered = tuple(f"sequence-{i + 1}" for i in range(len(alignment)))
+    for name, sign, names in (
+        ("family.gz", ">", alignment.names or numbered),
+        ("family.a3m", ">", alignment.names or numbered),
+        ("family.stk", "# STOCKHOLM 1.0\n", numbered),
+        ("family.aln", "", None),
+        ("family.txt", "", None),
+    ):
+        given = replace(alignment, names=None) if name == "family.stk" else alignment
+        write_alignment(folder / name, given)
+        again = read_alignment(folder / name, alignment.molecule)
+        assert again.names == names
+        assert again.unknown == 0
+        np.testing.assert_array_equal(again.values, alignment.values)
+        assert name.endswith(".gz") or (folder / name).read_text("utf-8").startswith(sign)
+
+
+def test_stockholm_names_a_sequence_by_one_word(tmp_path: Path) -> None:
+    path, values = tmp_path / "family.sto", np.zeros((2, 3), dtype=np.int8)
+    write_alignment(path, Alignment("protein", ("P1/2-4 a kinase", "long/name"), values))
+    assert read_alignment(path).names == ("P1/2-4", "long/name")
+    for names in (("P1 a", "P1 b"), ("", "b"), ("#=GF", "b"), ("//", "b"), ("a\tb", "c")):
+        with pytest.raises(DataError, match="one word"):
+            write_alignment(path, Alignment("protein", names, values))
+
+
+def test_an_ending_that_is_not_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"'\.phylip'.*\.fasta.*\.a3m.*\.sto.*\.aln"):
+        write_alignment(tmp_path / "a.phylip", Alignment("dna", None, np.zeros((1, 2), np.int8)))
+
+
+def test_the_molecule_can_be_told_by_the_letters(tmp_path: Path) -> None:
+    found = {
+        text: read_alignment(place(tmp_path, text), None) for text in ("ACGUUN", "ACGT", "WYFHKU")
+    }
+    assert [own.molecule for own in found.values()] == ["rna", "protein", "protein"]
+    assert [letters(own) for own in found.values()] == [["ACGUU-"], ["ACGT"], ["WYFHK-"]]
 
 
 def test_gap_is_zero_and_letters_follow_the_alphabet(tmp_path: Path) -> None:

@@ -25,4 +25,4 @@ def test_samples_of_a_family_are_letters_and_its_columns_counted_from_1() -> Non
     note, sequences = tasks["samples"]("3")
     assert set(sequences.text.replace("\n", "")) <= set("-ACGU")
     assert note.text.startswith("drawn by: exact")
-    assert tasks["couplings"]("1")[0].names == list("1234")
+    assert tasks["contacts"]("1")[0].names == list("1234")

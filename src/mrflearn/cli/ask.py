@@ -102,8 +102,8 @@ def _rows(asked: Mapping[str, Any]) -> tuple[Any, int]:
 def _draw(blocks: Sequence[Block], path: Path | None) -> None:
     """Writes the first figure of an answer, where a picture is asked for."""
     if path is not None and not all(isinstance(block, Note) for block in blocks):
-        figures = (block.figure() for block in blocks)
-        figure = next((own for own in figures if own is not None), None)
+        figures = ((block.figure(), block.caption) for block in blocks)
+        figure, caption = next((own for own in figures if own[0] is not None), (None, ""))
         if figure is None:
             raise OptionError(f"--plot: there is nothing to draw in {path}.")
-        write_picture(figure, path)
+        write_picture(figure, caption, path)

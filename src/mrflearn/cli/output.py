@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from mrflearn.describe import describe
 from mrflearn.describe.blocks import Block, Note, add_blocks, answer, as_text, plain
 from mrflearn.plots.figure import save
 from mrflearn.plots.page import Page
+
+TITLE_WIDTH = 70  # characters
 
 
 def say(text: str = "") -> None:
@@ -41,8 +44,9 @@ def show(blocks: Sequence[Block], *, as_json: bool) -> None:
     sys.stdout.flush()  # whoever reads a pipe should not wait for the next answer
 
 
-def write_picture(figure: Any, path: Path) -> None:
-    """Writes the picture, and says where it is."""
+def write_picture(figure: Any, caption: str, path: Path) -> None:
+    """Writes the picture, its caption on top, and says where it is."""
+    figure.suptitle(textwrap.fill(caption.removesuffix("."), TITLE_WIDTH), fontsize=10)
     save(figure, path)
     remark(f"picture: {path}")
 

@@ -125,7 +125,7 @@ def _report(job: Job, model: Any, output: Path) -> None:
         facts |= {name: getattr(outcome, name) for name in OUTCOME}
     if given.get("plot") is not None:
         if drawn := description.training():
-            write_picture(drawn[0].figure(), given["plot"])
+            write_picture(drawn[0].figure(), drawn[0].caption, given["plot"])
         else:
             remark("no picture: training took no steps to draw a curve of.")
     facts["seconds"] = round(job.seconds, 4)

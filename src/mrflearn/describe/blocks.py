@@ -153,10 +153,13 @@ class Matrix(Block):
     rows: Any  # an array of numbers
     names: Sequence[str] = ()
     meaning: str = "coupling"
+    signed: bool = True  # else nothing is below zero
+    axes: tuple[str, str] = ("", "")  # what rows and columns are
     first: int = 0  # what rows are counted from where there are too many names
 
     def figure(self) -> Any:
-        return plots.draw_heat_map(self.rows, self.names, self.meaning, first=self.first)
+        look = {"first": self.first, "signed": self.signed, "axes": self.axes}
+        return plots.draw_heat_map(self.rows, self.names, self.meaning, **look)
 
 
 @dataclass(frozen=True, eq=False)

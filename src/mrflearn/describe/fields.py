@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
 from mrflearn.features.observations import check_states
 from mrflearn.graph.contacts import strongest_pairs
-from mrflearn.io.alignments import ALPHABETS, Alignment, write_alignment
+from mrflearn.io.alignments import ALPHABETS, ENDINGS, Alignment, write_alignment
 from mrflearn.io.contacts import write_contacts
 from mrflearn.io.samples import SampleTable, write_samples
 
@@ -31,8 +31,7 @@ MOST_ON_PAGE = 80
 MOST_COUPLINGS = 1000  # that can be asked for on the page
 MOST_SAMPLES = 20
 GRID = re.compile(r"grid:\d+x(\d+)")
-TABLES = (".csv", ".npy")  # files that hold the numbers of states
-FASTA = (".fasta", ".fa", ".fas", ".faa", ".afa", ".a2m", ".a3m")
+TABLES = (".csv", ".npy", ".dat", ".digits")  # files that hold the numbers of states
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
 Strongest = tuple[Blocks, Matrix, Network]  # couplings or contacts: listed, and drawn twice
 
@@ -56,69 +55,61 @@ class FieldDescription(Description):
         edges: bool = False,
         plot: Path | None = None,
     ) -> Blocks:
-        """The strongest couplings, or the contacts of an alignment; `edges` come first then."""
+        """The strongest couplings, or the contacts of a family; `edges` are drawn first then."""
         if edges and plot is None:
             raise OptionError("--edges says what --plot FILE draws; give both.")
-        if apart is not None and not contacts:
-            raise OptionError("--apart: says which --contacts are shown; give both.")
-        if matrix is not None:
-            write_contacts(matrix, self._contacts())
-        if contacts:
-            found, heat, network = self._strongest_contacts(n, APART if apart is None else apart)
-        else:
-            found, heat, network = self._strongest_couplings(n)
-        pictures = [network, heat] if edges else [heat, network]
-        return [*found, *(pictures if 0 < len(network.names) <= MOST_DRAWN or plot else [])]
-
-    def _strongest_couplings(self, n: int) -> Strongest:
-        field = self.model
-        names, first = field.variable_names_, field.counted_from_
-        order = field.strongest(n)
-        edges, strengths = field.edges_[order], field.strengths_[order]
-        signed = bool(field.signed_.all())
-        what = "coupling" if signed else "coupling or norm" if field.signed_.any() else "norm"
-        listed = _listed(edges, strengths, first)
-        rows = [(names[i - first], names[j - first], own) for i, j, own in listed]
-        codes = None if field.codes_ is None else field.codes_.codes
-        fields = [own.tolist() for own in field.fields_]
-        facts = self.facts()
-        if not hasattr(field, "feature_names_in_"):
-            facts["counted_from"] = first
-        header = ("variable", "and", what)
-        floats = "+.4f" if signed else ".4f"
-        found: Blocks = [
-            Facts(facts),
-            Data({"names": names, "edges": listed, "fields": fields, "codes": codes}),
-            Table(header, rows, title="Strongest couplings", floats=floats),
-        ]
-        caption = "How strongly each pair of variables is coupled."
-        heat = Matrix(field.strength_matrix_, names, what, first, caption=caption)
-        lattice = GRID.fullmatch(str(getattr(field, "graph", "")))
-        columns = 0 if lattice is None else int(lattice[1])
-        caption = f"The {len(order)} strongest couplings as a network."
-        return found, heat, Network(names, edges, strengths, what, signed, columns, caption=caption)
-
-    def _strongest_contacts(self, n: int, apart: int) -> Strongest:
-        scores = self._contacts()
-        names = [str(i + 1) for i in range(len(scores))]
-        pairs = strongest_pairs(torch.as_tensor(scores), n, apart=apart).numpy()
-        strengths = scores[pairs[:, 0], pairs[:, 1]]
-        rows = _listed(pairs, strengths, 1)
-        found: Blocks = [
-            Facts({"columns": len(scores), "counted_from": 1, "apart": apart}),
-            Table(("column", "and", "score"), rows, key="contacts", title="Strongest contacts"),
-        ]
-        what = "contact score"
-        network = Network(names, pairs, strengths, what, signed=False)
-        return found, Matrix(scores, names, what, 1), network
-
-    def _contacts(self) -> Any:
-        if not hasattr(self.model, "contacts_"):
+        if not self.has_contacts and (contacts or apart is not None or matrix is not None):
             raise SettingsError(
                 f"a {self.kind} has no contacts; a field learned from an alignment on the complete "
                 "graph has: mrflearn train field FAMILY.fasta -o MODEL."
             )
-        return self.model.contacts_
+        if matrix is not None:
+            write_contacts(matrix, self.model.contacts_)
+        found, heat, network = self._strongest(n, APART if apart is None else apart)
+        pictures = [network, heat] if edges else [heat, network]
+        return [*found, *(pictures if 0 < len(network.names) <= MOST_DRAWN or plot else [])]
+
+    @cached_property
+    def has_contacts(self) -> bool:
+        """Whether it is the field of a family, whose pairs of columns have contact scores."""
+        return hasattr(type(self.model), "contacts_") and len(self.model.variable_names_) > 2
+
+    def _strongest(self, n: int, apart: int) -> Strongest:
+        """The strongest couplings; of a family the contacts of columns at least `apart`."""
+        field, facts = self.model, self.facts()
+        names, first = field.variable_names_, field.counted_from_
+        if not hasattr(field, "feature_names_in_"):
+            facts["counted_from"] = first
+        lattice = GRID.fullmatch(str(getattr(field, "graph", "")))
+        columns = 0 if lattice is None else int(lattice[1])
+        if self.has_contacts:
+            many, what, signed, matrix = "contacts", "contact score", False, field.contacts_
+            facts["apart"] = apart
+            pairs = strongest_pairs(torch.as_tensor(matrix), matrix.size, apart=apart).numpy()
+            strengths = matrix[pairs[:, 0], pairs[:, 1]]
+        else:
+            many, signed, matrix = "couplings", bool(field.signed_.all()), field.strength_matrix_
+            what = "coupling" if signed else "coupling or norm" if field.signed_.any() else "norm"
+            order = field.strongest(len(field.edges_))
+            pairs, strengths = field.edges_[order], field.strengths_[order]
+        listed = _listed(pairs[:n], strengths[:n], first)
+        key, one = ("contacts", "column") if self.has_contacts else ("edges", "variable")
+        rows = [(names[i - first], names[j - first], own) for i, j, own in listed]
+        codes = None if field.codes_ is None else field.codes_.codes
+        fields = [own.tolist() for own in field.fields_]
+        floats = "+.4f" if signed else ".4f"
+        extent = partial(_extent, total=len(pairs), what=many)
+        found: Blocks = [
+            Facts(facts),
+            Data({"names": names, key: listed, "fields": fields, "codes": codes}),
+            Table((one, "and", what), rows, title=extent(len(rows)), floats=floats),
+        ]
+        caption = f"How strongly each pair of {one}s is coupled."
+        heat = Matrix(matrix, names, what, signed, (one, one), first, caption=caption)
+        # On a lattice all edges have a place.
+        drawn = len(pairs) if columns and len(names) <= MOST_DRAWN else n
+        network = Network(names, pairs[:drawn], strengths[:drawn], what, signed, columns)
+        return found, heat, replace(network, caption=f"{extent(len(network.edges))}.")
 
     def score(self, rows: ReadRows, method: str | None) -> Blocks:
         """The mean log-probability of the rows of a file."""
@@ -172,6 +163,11 @@ class FieldDescription(Description):
 
     def sample(self, n: int, seed: int, output: Path | None) -> Blocks:
         """New rows, written to a file where one is named."""
+        ending = "" if output is None else Path(output.name.removesuffix(".gz")).suffix.lower()
+        known = (*TABLES, ".txt", *([] if self.model.molecule_ is None else ENDINGS))
+        if ending and ending not in known:
+            problem = f"rows are not written as '{ending}'; there are {', '.join(known)}."
+            raise DataError(problem, path=output)
         drawn = self.model.draw(n, random_state=seed)
         note, samples = Note(f"drawn by: {drawn.method}"), drawn.samples
         family = self._family(samples)
@@ -180,9 +176,8 @@ class FieldDescription(Description):
             between = " " if family is None else ""
             text = "\n".join(between.join(map(str, row)) for row in rows)
             return [note, Text(text), Data({"method": drawn.method, "samples": rows})]
-        ending = Path(output.name.removesuffix(".gz")).suffix.lower()
         if family is not None and ending not in TABLES:
-            names = tuple(f"sample-{i}" for i in range(1, n + 1)) if ending in FASTA else None
+            names = tuple(f"sample-{i}" for i in range(1, n + 1))
             write_alignment(output, replace(family, names=names))
         else:
             spins = self.model.spins_
@@ -200,11 +195,11 @@ class FieldDescription(Description):
         return Alignment(molecule, None, samples.astype(np.int8))
 
     def tasks(self) -> list[Task]:
-        """The strongest couplings, and samples."""
+        """The strongest couplings or contacts, and samples."""
         most = min(MOST_COUPLINGS, len(self.model.edges_))
 
         def couplings(words: list[str]) -> Blocks:
-            (_, _, table), heat, network = self._strongest_couplings(_count(words, most, 20))
+            (_, _, table), heat, network = self._strongest(_count(words, most, 20), APART)
             return [network, table, *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
 
         def samples(words: list[str]) -> Blocks:
@@ -213,14 +208,23 @@ class FieldDescription(Description):
             title = "samples, one a row"
             if (family := self._family(drawn.samples)) is not None:
                 return [note, Text("\n".join(family.sequences()), title=title)]
-            return [note, Matrix(drawn.samples, self.model.variable_names_, title=title)]
+            names, spins = self.model.variable_names_, self.model.spins_
+            return [note, Matrix(drawn.samples, names, "state", spins, title=title)]
 
         example = str(min(20, most) or "")
         many = f"how many, at most {MOST_SAMPLES}"
+        what = "contacts" if self.has_contacts else "couplings"
         return [
-            Task("couplings", "how many of the strongest", example, couplings, most=1, least=0),
+            Task(what, "how many of the strongest", example, couplings, most=1, least=0),
             Task("samples", many, "5", samples, most=1, least=0),
         ]
+
+
+def _extent(shown: int, total: int, what: str) -> str:
+    """How many are shown, of how many."""
+    return (
+        f"The {shown:,} strongest of {total:,} {what}" if shown < total else f"All {total:,} {what}"
+    )
 
 
 def _listed(pairs: Any, strengths: Any, first: int) -> list[list[Any]]:

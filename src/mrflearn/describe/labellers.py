@@ -312,7 +312,7 @@ class ChainDescription(RecipeLabeller):
             "Weights of moving from the label of a row to that of a column: red is likely, blue "
             "unlikely, white was never seen."
         )
-        return [Facts(self.facts()), *listed, *_matrix(labels, steps, "weight", caption)]
+        return [Facts(self.facts()), *listed, *_matrix(labels, steps, "weight", "label", caption)]
 
     def _asked(self, part: list[Example]) -> dict[str, Any]:
         constraints = None if self.scheme is None else mrflearn.Constraints(scheme=self.scheme)
@@ -350,7 +350,7 @@ class TaggerDescription(Labeller):
         caption = "How often the tag of a column follows that of a row; <S>: the boundary."
         table = Table(header, steps[:n], key="steps", title="Steps between tags")
         pairs = [(a, c, p) for a, c, _, p in steps]
-        heat = _matrix([*tags, "<S>"], pairs, "probability", caption)
+        heat = _matrix([*tags, "<S>"], pairs, "probability", "tag", caption)
         return [Facts(self.facts()), table, *heat]
 
     def tasks(self) -> list[Task]:
@@ -529,10 +529,13 @@ def _chunks(score: evaluation.ChunkScore) -> dict[str, Any]:
     return {**shares(score), "chunks": score.actual}
 
 
-def _matrix(labels: Sequence[str], steps: Sequence[Any], what: str, caption: str) -> list[Matrix]:
+def _matrix(
+    labels: Sequence[str], steps: Sequence[Any], what: str, one: str, caption: str
+) -> list[Matrix]:
     """Figures of pairs of labels as a matrix, where there are few enough of them."""
     pairs = {row[:2]: row[2] for row in steps if len(row) == 3}
     if not pairs or not 1 < len(labels) <= MOST_LABELS:
         return []
     matrix = np.array([[pairs.get((one, other), 0.0) for other in labels] for one in labels])
-    return [Matrix(matrix, labels, what, caption=caption)]
+    axes = (one, f"next {one}")
+    return [Matrix(matrix, labels, what, what == "weight", axes, caption=caption)]

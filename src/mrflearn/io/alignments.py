@@ -1,6 +1,7 @@
 """Alignments of sequences of proteins, RNA or DNA, as integers.
 
-FASTA (and a2m, a3m), Stockholm, Clustal, and one sequence a line; the first line says which.
+FASTA (and a2m, a3m), Stockholm, Clustal, and one sequence a line; the first line says which.  All
+but Clustal are written too, as the ending of the name says.
 State 0 is the gap; the letters of the alphabet follow in alphabetical order.
 """
 
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -24,7 +26,12 @@ Record: TypeAlias = tuple[int, str | None, str]  # the line on which it begins, 
 Molecule = Literal["protein", "rna", "dna"]
 
 NO_LETTER = re.compile(r"[^A-Za-z*.-]")
-ENDINGS = (".fasta", ".fa", ".fas", ".faa", ".afa", ".a2m", ".a3m", ".aln", ".sto", ".stk")
+WRITTEN: dict[str, tuple[str, ...]] = {  # as what a file is written, by the ending of its name
+    "fasta": (".fasta", ".fa", ".fas", ".faa", ".afa", ".a2m", ".a3m"),
+    "stockholm": (".sto", ".stk"),
+    "aln": (".aln",),  # one sequence a line, as CCMpred and PSICOV have it
+}
+ENDINGS = tuple(ending for endings in WRITTEN.values() for ending in endings)
 STOCKHOLM = "# STOCKHOLM"
 BLOCKS = ("CLUSTAL", "MUSCLE")
 SIGNS = tuple(sign.encode() for sign in (">", STOCKHOLM, *BLOCKS))
@@ -73,9 +80,12 @@ class Alignment:
 
 
 def read_alignment(
-    path: PathLike, molecule: Molecule = "protein", *, drop_inserts: bool = False
+    path: PathLike, molecule: Molecule | None = "protein", *, drop_inserts: bool = False
 ) -> Alignment:
     """The aligned sequences of a file: FASTA, a2m, a3m, Stockholm, Clustal or one a line.
+
+    With None for the `molecule`, it is the one whose alphabet lacks the fewest of the letters;
+    the four bases of DNA are letters of proteins, too.
 
     In an a2m file, lower case and `.` stand for insertions relative to the family; `drop_inserts`
     leaves them out, and of a file named `.a3m` they always are.  Else lower case is read like upper
@@ -99,7 +109,11 @@ def read_alignment(
     with located(path):
         if not sequences or not sequences[0]:
             raise DataError("holds no sequences.")
-        values, unknown = _encode(sequences, molecule)
+        content = np.frombuffer("".join(sequences).encode(), dtype=np.uint8)
+        if molecule is None:
+            molecule = min(ALPHABETS, key=lambda own: int((_states(own)[content] == UNKNOWN).sum()))
+        states, unknown = _encode(content, molecule)
+    values = states.reshape(len(sequences), -1)
     return Alignment(molecule, tuple(names) or None, values, unknown)
 
 
@@ -113,19 +127,54 @@ def holds_alignment(path: PathLike) -> bool:
         return stream.read(BEGINNING).lstrip(BLANK).startswith(SIGNS)
 
 
-def write_alignment(path: PathLike, alignment: Alignment) -> None:
-    """Writes FASTA, or one sequence a line where the sequences have no names."""
+def write_alignment(path: PathLike, alignment: Alignment, format: str = "auto") -> None:  # noqa: A002
+    """Writes `fasta`, `stockholm` or `aln`, one sequence a line without names.
+
+    `auto` goes by the ending of the name: .sto and .stk are Stockholm, .aln and .txt one sequence a
+    line, .fasta, .fa, .a2m, .a3m and names without an ending FASTA.  Sequences without names are
+    numbered in FASTA and Stockholm, whose names are the first words of those given.
+    """
+    chosen = _by_ending(path) if format == "auto" else format
     sequences = alignment.sequences()
+    names = alignment.names or tuple(f"sequence-{i + 1}" for i in range(len(sequences)))
     with write_text(path) as stream:
-        if alignment.names is None:
+        if chosen == "aln":
             stream.writelines(f"{sequence}\n" for sequence in sequences)
-            return
-        for name, sequence in zip(alignment.names, sequences, strict=True):
-            if "\n" in name or name != name.strip():
-                raise DataError(f"the name {name!r} would not be read back as it is.")
-            stream.write(f">{name}\n")
-            for start in range(0, len(sequence), LINE_LETTERS):
-                stream.write(sequence[start : start + LINE_LETTERS] + "\n")
+        elif chosen == "stockholm":
+            stream.write(f"{STOCKHOLM} 1.0\n\n")
+            words = _first_words(names)
+            width = max(map(len, words), default=0)
+            for word, sequence in zip(words, sequences, strict=True):
+                stream.write(f"{word:<{width}} {sequence}\n")
+            stream.write("//\n")
+        else:
+            for name, sequence in zip(names, sequences, strict=True):
+                if "\n" in name or name != name.strip():
+                    raise DataError(f"the name {name!r} would not be read back as it is.")
+                stream.write(f">{name}\n")
+                for start in range(0, len(sequence), LINE_LETTERS):
+                    stream.write(sequence[start : start + LINE_LETTERS] + "\n")
+
+
+def _by_ending(path: PathLike) -> str:
+    ending = Path(str(path).removesuffix(".gz")).suffix.lower()
+    if ending in ("", ".txt"):
+        return "aln" if ending else "fasta"
+    for name, endings in WRITTEN.items():
+        if ending in endings:
+            return name
+    known = ", ".join((*ENDINGS, ".txt"))
+    raise DataError(f"no alignment is written as '{ending}'; there are {known}.", path=path)
+
+
+def _first_words(names: Sequence[str]) -> list[str]:
+    """What Stockholm calls the sequences: one word each, all different."""
+    words = [name.partition(" ")[0] for name in names]
+    for word, times in Counter(words).items():
+        if times > 1 or word.split() != [word] or word.startswith(("#", "//")):
+            problem = f"{times} sequences are called {word!r}"
+            raise DataError(f"{problem}: Stockholm names each by one word of its own. Try FASTA.")
+    return words
 
 
 def _records(lines: Lines) -> Iterator[Record]:
@@ -206,8 +255,7 @@ def _states(molecule: Molecule) -> NDArray[np.uint8]:
     return states
 
 
-def _encode(sequences: list[str], molecule: Molecule) -> tuple[NDArray[np.int8], int]:
-    content = np.frombuffer("".join(sequences).encode(), dtype=np.uint8)
+def _encode(content: NDArray[np.uint8], molecule: Molecule) -> tuple[NDArray[np.int8], int]:
     states = _states(molecule)[content]
     strange = states == UNKNOWN
     unknown = int(strange.sum())
@@ -219,4 +267,4 @@ def _encode(sequences: list[str], molecule: Molecule) -> tuple[NDArray[np.int8],
             f"another molecule? There are {', '.join(ALPHABETS)}."
         )
     states[strange] = 0
-    return states.astype(np.int8).reshape(len(sequences), -1), unknown
+    return states.astype(np.int8), unknown

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mrflearn.errors import DataError
-from mrflearn.io.alignments import ENDINGS, read_alignment, write_alignment
+from mrflearn.io.alignments import WRITTEN, read_alignment, write_alignment
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.conllu import ConlluSentence, read_conllu, write_conllu
 from mrflearn.io.corpus import read_sentences, split_tokens, write_sentences
@@ -324,8 +324,11 @@ def _samples(name: Literal["csv", "npy", "digits", "text"], suffix: str) -> Form
     return Format(read, write, (suffix,), record="samples")
 
 
-ALIGNED = tuple(ending for ending in ENDINGS if ending not in (".a2m", ".a3m"))
-read_family = partial(read_alignment, drop_inserts=True)
+def _alignments(name: str, suffixes: tuple[str, ...], *, drop_inserts: bool = False) -> Format:
+    read = partial(read_alignment, molecule=None, drop_inserts=drop_inserts)
+    return Format(read, partial(write_alignment, format=name), suffixes, record="alignments")
+
+
 write_binary_vectors = partial(write_vectors, format="binary")
 FORMATS: dict[str, Format] = {
     "text": Format(read_sentences, write_sentences, (".txt", ".tokens"), None, _to_text),
@@ -340,8 +343,8 @@ FORMATS: dict[str, Format] = {
     "npy": _samples("npy", ".npy"),
     "samples": replace(_samples("text", ".dat"), read=read_samples),
     "digits": _samples("digits", ".digits"),
-    "fasta": Format(read_alignment, write_alignment, ALIGNED, record="alignments"),
-    "a2m": Format(read_family, write_alignment, (".a2m", ".a3m"), record="alignments"),
+    "a2m": _alignments("fasta", (".a2m", ".a3m"), drop_inserts=True),
+    **{name: _alignments(name, endings) for name, endings in WRITTEN.items()},
     "vectors": Format(read_vectors, write_vectors, (".vec",), record="vectors"),
     "binary-vectors": Format(read_vectors, write_binary_vectors, (".bin",), record="vectors"),
     "graphs": Format(read_graphs, write_graphs, SUFFIXES, record="graphs"),

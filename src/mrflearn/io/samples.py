@@ -111,8 +111,8 @@ def read_samples(
 ) -> SampleTable:
     """All samples of a file; `columns` picks some by name or by number from 0, in that order.
 
-    `auto` goes by the file's name (.csv, .npy) and else by its first line.  Columns that are not
-    picked may hold anything.
+    `auto` goes by the file's name (.csv, .npy, .digits, .parquet) and else by its first line.
+    Columns that are not picked may hold anything.
     """
     chosen = _by_name(path, format)
     rows = sys.maxsize if chosen == "npy" else CHUNK_ROWS  # an array is in memory already
@@ -155,7 +155,10 @@ def write_samples(
     table: SampleTable,
     format: Format = "auto",  # noqa: A002
 ) -> None:
-    """Writes a table; `auto` goes by the name: .csv, .npy, else text.  Names go to csv and text."""
+    """Writes a table; `auto` goes by the name: .csv, .npy, .digits, else text.
+
+    Names go to csv and text.
+    """
     chosen = _by_name(path, format)
     if chosen == "npy":
         with write_binary(path) as stream:
@@ -175,8 +178,8 @@ def _by_name(path: PathLike, given: Format) -> Format:
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix == ".npz":
         raise DataError("an npz file holds several arrays. Save one of them by np.save.", path=path)
-    named: dict[str, Format] = {".npy": "npy", ".csv": "csv", ".parquet": "parquet"}
-    return named.get(suffix, "auto")
+    endings: tuple[Format, ...] = ("npy", "csv", "digits", "parquet")
+    return next((name for name in endings if suffix == f".{name}"), "auto")
 
 
 def _by_line(line: str) -> Format:

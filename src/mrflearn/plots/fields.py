@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.errors import SettingsError
-from mrflearn.plots.figure import COLOURS, INK, panels
+from mrflearn.plots.figure import COLOURS, DIVERGING, INK, SEQUENTIAL, panels
 
 Array = NDArray[np.float64]
 MOST_NAMES = 40  # more would overlap
+FEW_NAMES = 12
+LETTER = 4.6  # points, its width
 
 
 def draw_heat_map(
@@ -21,19 +23,24 @@ def draw_heat_map(
     label: str = "coupling",
     *,
     first: int = 0,
+    signed: bool | None = None,
+    axes: tuple[str, str] = ("", ""),
 ) -> Any:
-    """A square matrix of pair strengths; red and blue around zero where some are negative.
+    """A square matrix of pair strengths: red and blue around zero, or grey from zero upwards.
 
-    Where there are too many names, rows and columns are counted from `first`.
+    `signed` says which; None: as some are negative or not.  Where there are too many names, rows
+    and columns are counted from `first`; `axes` says what rows and columns are.
     """
     matrix = _numbers(matrix, "a matrix")
     figure, (axis,) = panels(1, width=5.6, height=4.8)
-    signed = bool(matrix.size) and float(matrix.min()) < 0
-    colours, low, high = _colours(matrix, signed)
+    two_sided = matrix.min(initial=0.0) < 0 if signed is None else signed
+    colours, low, high = _colours(matrix, two_sided)
     begin, end = first - 0.5, first + len(matrix) - 0.5
     image = axis.imshow(matrix, cmap=colours, interpolation="nearest", vmin=low, vmax=high)
     image.set_extent((begin, end, end, begin))
     figure.colorbar(image, ax=axis, label=label, shrink=0.85)
+    axis.set(ylabel=axes[0], xlabel=axes[1])
+    axis.spines[:].set_visible(True)
     if names is not None and len(names) <= MOST_NAMES:
         ticks = range(first, first + len(names))
         axis.set_xticks(ticks, names, rotation=90, fontsize=8)
@@ -54,45 +61,60 @@ def draw_graph(
 
     An edge is a pair of variables, which are numbers: their places in `names`, from 0 on.  With
     `columns`, variables lie row by row on a lattice of so many.  Where there are too many names,
-    only variables with an edge show theirs; strengths that have a sign are blue and red, even where
-    all that are drawn have the same.
+    only variables with an edge are on the circle, or named on the lattice; strengths that have a
+    sign are blue and red, even where all that are drawn have the same.
     """
     edges, strengths = _edges(edges, len(names)), _numbers(strengths, "strengths")
     if strengths.shape != edges.shape[:1]:
         raise SettingsError(f"{len(edges)} edges, but strengths of shape {strengths.shape}.")
     from matplotlib.collections import LineCollection
 
-    figure, (axis,) = panels(1, width=5.4, height=5.2)
-    angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
+    crowded = len(names) > MOST_NAMES
+    shown = np.unique(edges) if crowded else np.arange(len(names))
+    angle = np.full(len(names), np.nan)
+    angle[shown] = np.pi / 2 - 2 * np.pi * np.arange(len(shown)) / max(len(shown), 1)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     places = _lattice(len(names), columns) if columns else circle
+    # The circle leaves room for its names, in radii; few of them are level.
+    radius = max(130, 1.2 * len(shown))  # in points, so that names have 8 of them each
+    across = 1.15 + LETTER * max((len(names[i]) for i in shown), default=0) / radius
+    upward = across if len(shown) > FEW_NAMES else 1.25
+    width, height = (5.4, 5.4) if columns else (across * radius / 36, upward * radius / 36)
+    figure, (axis,) = panels(1, width=width, height=height + 0.6)
     size = np.abs(strengths)
     colours, low, high = _colours(strengths, signed)
     order = np.argsort(size, kind="stable")  # the strongest are drawn last, on top
     lines = LineCollection(
         list(places[edges[order]]),
-        lw=0.3 + 4 * size[order] / high,
+        lw=0.5 + 4 * size[order] / high,
         array=strengths[order],
         cmap=colours,
         clim=(low, high),
     )
     axis.add_collection(lines)
     axis.scatter(*places.T, s=60, color="white", edgecolors=INK, zorder=2)
-    shown = range(len(names)) if len(names) <= MOST_NAMES else np.unique(edges).tolist()
     for i in shown:
-        x, y = places[i]
         if columns:
-            axis.annotate(names[i], (x, y), (4, 4), textcoords="offset points", fontsize=8)
-            continue
-        # Beside the circle names stand clear of their node; above and below it, over and under.
-        side = "center" if abs(x) < 0.3 else "left" if x > 0 else "right"
-        level = "center" if abs(x) >= 0.3 else "bottom" if y > 0 else "top"
-        axis.text(1.08 * x, 1.08 * y, names[i], ha=side, va=level, fontsize=8)
-    figure.colorbar(lines, ax=axis, label=label, shrink=0.6)
+            axis.annotate(names[i], places[i], (4, 4), textcoords="offset points", fontsize=8)
+        else:
+            _name_on_circle(axis, names[i], angle[i], level=len(shown) <= FEW_NAMES)
+    figure.colorbar(lines, ax=axis, label=label, location="bottom", shrink=0.6, aspect=30)
     axis.set(aspect="equal")
-    axis.margins(0.1 if columns else 0.25)
+    if not columns:
+        axis.set(xlim=(-across, across), ylim=(-upward, upward))
     axis.axis("off")
     return figure
+
+
+def _name_on_circle(axis: Any, name: str, angle: float, *, level: bool) -> None:
+    """Writes a name beside its place, level or outwards, which covers no other."""
+    x, y = np.cos(angle), np.sin(angle)
+    side, middle = "left" if x > -1e-9 else "right", "center"
+    turn = 0.0 if level else np.degrees(angle) + 180 * (side == "right")
+    if level and abs(x) < 0.1:
+        side, middle = "center", "bottom" if y > 0 else "top"
+    look = {"ha": side, "va": middle, "fontsize": 8, "in_layout": False}
+    axis.text(1.07 * x, 1.07 * y, name, rotation=turn, rotation_mode="anchor", **look)
 
 
 def _numbers(values: ArrayLike, what: str) -> Array:
@@ -128,7 +150,7 @@ def _lattice(variables: int, columns: int) -> NDArray[np.int64]:
 def _colours(strengths: Array, signed: bool) -> tuple[str, float, float]:
     """The colour map and its ends: two-sided around zero, or from zero upwards."""
     limit = (float(np.abs(strengths).max()) if strengths.size else 0.0) or 1.0
-    return ("RdBu_r", -limit, limit) if signed else ("Blues", 0.0, limit)
+    return (DIVERGING, -limit, limit) if signed else (SEQUENTIAL, 0.0, limit)
 
 
 def draw_lattices(
@@ -139,7 +161,7 @@ def draw_lattices(
 
     figure, axes = panels(len(fields), width=3.3, height=3.6)
     limit = max(np.abs(np.concatenate([np.concatenate(pair) for pair in fields.values()])).max(), 1)
-    look: dict[str, Any] = {"cmap": "RdBu_r", "clim": (-limit, limit)}
+    look: dict[str, Any] = {"cmap": DIVERGING, "clim": (-limit, limit)}
     for axis, (title, (own, couplings)) in zip(axes, fields.items(), strict=True):
         places = _lattice(len(own), columns)
         axis.add_collection(LineCollection(list(places[edges]), array=couplings, lw=6, **look))

@@ -14,6 +14,8 @@ from mrflearn.io.files import write_binary
 
 INK = "#22313f"
 COLOURS = ("#0b6e99", "#d9730d", "#448361", "#9065b0", "#c14c8a")
+DIVERGING = "RdBu_r"  # of what has a sign: blue below zero, red above
+SEQUENTIAL = "Greys"  # of what has none
 INKED = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 STYLE = dict.fromkeys(INKED, INK) | {
     "font.size": 10,

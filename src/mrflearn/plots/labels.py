@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mrflearn.plots.figure import COLOURS, INK, panels
+from mrflearn.plots.figure import COLOURS, INK, SEQUENTIAL, panels
 
 if TYPE_CHECKING:
     from mrflearn.evaluation.calibration import Reliability
@@ -30,7 +30,7 @@ def draw_confusion(table: Confusion, *, most: int = 30) -> Any:
     side = max(CELL * len(names) + 1.4, 3.6)
     figure, (axis,) = panels(1, width=side, height=side)
     # The root makes rare mistakes visible beside the diagonal.
-    axis.imshow(np.sqrt(shares), cmap="Blues", vmin=0.0, vmax=1.0)
+    axis.imshow(np.sqrt(shares), cmap=SEQUENTIAL, vmin=0.0, vmax=1.0)
     axis.set_xticks(range(len(names)), names, rotation=90)
     axis.set_yticks(range(len(names)), names)
     for i, j in zip(*np.nonzero(counts), strict=True):
