@@ -212,6 +212,15 @@ def test_a_small_text_is_not_learned_by_heart():
     assert same.bound_ == usual.bound_
 
 
+def test_training_stops_where_little_is_gained(monkeypatch):
+    monkeypatch.setattr(lifted_training, "FEW_WORDS", 10)
+    text = [list(s.words) for document in sample_documents(5, seed=1) for s in document.sentences]
+    outcome = LanguageModel(dims=5).fit(text).outcome_
+    assert outcome.ending == "value"
+    before, last = outcome.history[-11].value, outcome.history[-1].value
+    assert 5e-5 < before / last - 1 < 2e-4
+
+
 @pytest.mark.parametrize("form", ["bilinear", "explicit"])
 def test_other_forms_learn_too(form, tmp_path):
     text = sentences(200)

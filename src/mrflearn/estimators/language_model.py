@@ -89,7 +89,7 @@ class LanguageModel(WordSpace, ScoresText):
     tolerance
         L-BFGS stops once the relative norm of the gradient is below it; None takes 1e-7 for
         bounds, 1e-8 for `"ml"` and 1e-6 for `"pl"`.  With None, chains and stars of more than
-        1,000 words stop, too, once ten iterations gain less than 3e-5 of the value.
+        1,000 words stop, too, once ten iterations gain less than 2e-4 of the value.
     patience
         Training by a bound stops once the validation bound has not risen for this many checks.
     warm_start
