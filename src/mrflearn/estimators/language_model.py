@@ -326,12 +326,16 @@ class LanguageModel(WordSpace, ScoresText):
         Returns
         -------
         list of (word, probability)
-            p(word | all other words), exactly, from both sides; the most probable first.
+            p(word | all other words), exactly, from both sides; the most probable first.  `<unk>`
+            is among them: any word outside the vocabulary.
 
         """
         gaps = [at for at, word in enumerate(words) if word is None or word == gap]
         if len(gaps) != 1:
-            raise DataError(f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r}.")
+            raise DataError(
+                f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r}, with spaces "
+                "around it."
+            )
         vocabulary, context = self.vocabulary_, self.model_.offsets
         edge = [vocabulary.separator] * context
         known = vocabulary.encode(gap if word is None else word for word in words)
