@@ -66,7 +66,7 @@ def _measure(
     (form, bound, vocabulary), size = which, SCALES[scale]
     settings = LiftedSettings(
         bound=bound, form=form, dims=size.dims, max_iterations=size.evaluations,
-        max_evaluations=size.evaluations, device=device,
+        max_evaluations=size.evaluations, device=device, l2=3e-6,
     )  # fmt: skip
     point = {"part": PART, "text": text.name, "vocabulary": vocabulary, **asdict(settings)}
     rows.measure(point, lambda: _lifted(text, settings, vocabulary, rows.folder))

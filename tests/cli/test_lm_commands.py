@@ -53,6 +53,8 @@ def test_training_in_words(text, tmp_path):
     assert found.code == 0, found.err
     assert found.facts()["train bound per position"].endswith(" nats")
     assert "bounds are proven" in found.err
+    assert "training text" in found.err
+    assert "--validation" in found.err
 
 
 def test_moments_train_like_text(text, tmp_path):

@@ -37,6 +37,17 @@ def test_words_that_are_not_known_are_named(tmp_path: Path) -> None:
     found = run("fill", str(tmp_path / "model"), "The _ barks at the dog")
     assert "not in the vocabulary, and read as <unk>: The, barks, at\n" in found.err
     assert run("fill", str(tmp_path / "model"), "the _ sees").err == ""
+    MODELS["next-word"][0].fit(TEXT).save(tmp_path / "ngrams")
+    found = run("next-word", str(tmp_path / "ngrams"), "The", "dog")
+    assert "not in the vocabulary, and read as <unk>: The\n" in found.err
+
+
+def test_a_gap_stands_between_spaces(tmp_path: Path) -> None:
+    MODELS["fill"][0].fit(TEXT).save(tmp_path / "model")
+    found = run("fill", str(tmp_path / "model"), "the dog _.")
+    assert found.code != 0
+    assert "0 gaps" in found.err
+    assert "spaces around it" in found.err
 
 
 def test_a_model_saved_from_python_has_a_report(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
+from mrflearn.datasets import sample_documents
 from mrflearn.errors import (
     DataError,
     MrflearnError,
@@ -192,12 +193,32 @@ def test_saved_models_come_back(fitted, tmp_path):
 
 
 def test_training_does_not_depend_on_the_size_of_the_corpus():
-    model = LanguageModel(dims=3, max_iterations=20)
+    model = LanguageModel(dims=3, max_iterations=20, l2=1e-5)
     once = clone(model)._moments(sentences(100))
     many = reduce(add, [once] * 16)
     first, second = clone(model).fit(once), clone(model).fit(many)
     assert first.outcome_.evaluations == second.outcome_.evaluations
     assert first.outcome_.value == pytest.approx(second.outcome_.value, abs=1e-3)
+
+
+def test_a_small_text_is_not_learned_by_heart():
+    text = [list(s.words) for document in sample_documents(11, seed=1) for s in document.sentences]
+    few, new = text[:100], text[100:200]
+    model = LanguageModel(dims=5, min_count=2, max_iterations=40)
+    usual, bold = clone(model).fit(few), clone(model).set_params(l2=3e-6).fit(few)
+    assert usual.perplexity(new) < 0.5 * bold.perplexity(new)
+    positions = usual.text_score(few).positions
+    same = clone(model).set_params(l2=lifted_training.PRIOR / positions).fit(few)
+    assert same.bound_ == usual.bound_
+
+
+def test_training_stops_where_little_is_gained(monkeypatch):
+    monkeypatch.setattr(lifted_training, "FEW_WORDS", 10)
+    text = [list(s.words) for document in sample_documents(5, seed=1) for s in document.sentences]
+    outcome = LanguageModel(dims=5).fit(text).outcome_
+    assert outcome.ending == "value"
+    before, last = outcome.history[-11].value, outcome.history[-1].value
+    assert 5e-5 < before / last - 1 < 2e-4
 
 
 @pytest.mark.parametrize("form", ["bilinear", "explicit"])

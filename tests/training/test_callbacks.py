@@ -55,10 +55,11 @@ def test_early_stopping_keeps_the_best(sign):
     early = EarlyStopping(scripted(scores), patience=3, higher_is_better=sign > 0)
     keep = lambda step: vectors.update({step.iteration: step.vector.clone()})  # noqa: E731
     outcome = minimise(rosenbrock, START, LBFGS(), callbacks=[early, keep])
-    assert (outcome.iterations, outcome.ending) == (7, "callback")
+    assert (outcome.iterations, outcome.ending) == (7, "validation")
     assert torch.equal(outcome.model, vectors[4])
     assert outcome.value == outcome.history[4].value
     assert "iteration 4" in outcome.reason
+    assert "callback" not in outcome.reason
     seen = [row.validation for row in outcome.history]
     assert seen[:6] == [None, *scores[:5]]
 

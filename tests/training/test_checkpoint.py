@@ -125,7 +125,7 @@ def test_early_stopping_goes_on_where_it_was(tmp_path):
     straight = watched(30)
     watched(9, checkpoint=tmp_path / "c")
     resumed = watched(30, checkpoint=tmp_path / "c", resume=True)
-    assert straight.ending == "callback"
+    assert straight.ending == "validation"
     assert_same(resumed, straight)
     assert resumed.reason == straight.reason
 

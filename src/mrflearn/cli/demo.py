@@ -145,7 +145,7 @@ def _language_model(output: Path, seed: int) -> Shown:
     model.fit([words for i, words in enumerate(text) if i % 10], validation=text[::10])
     model.save(output / "language-model", overwrite=True)
     source = f"{sum(map(len, text)):,} tokens of the docstrings of {' and '.join(PACKAGES)}"
-    near = {w: ", ".join(other for other, _ in model.neighbors(w, 5)) for w in ASKED}
+    near = {w: ", ".join(other for other, _ in known(model.neighbors, w, n=5)) for w in ASKED}
     best = known(model.fill, GAP.split(), n=4)
     lines = [
         f"{source}, {WORDS:,} words, learned in {model.outcome_.seconds:.1f} s",

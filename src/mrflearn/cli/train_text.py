@@ -20,6 +20,11 @@ def lm(job: Job, text: list[Path], validation: Path | None) -> Any:
     peak = peak_memory()
     job.facts["peak_memory_mb"] = None if peak is None else round(peak / (1 << 20), 1)
     remark("bounds are proven; positions count words and the separators before sentences")
+    if validation is None:
+        remark(
+            "the bound is that of the training text, and new text has a lower one: hold some text "
+            "out and name it by --validation, or rate it by `mrflearn score`"
+        )
     return model
 
 

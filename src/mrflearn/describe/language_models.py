@@ -148,10 +148,8 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         """The words for the gap."""
         words = sentence.split()
         found = Table(("word", "probability"), known(self.model.fill, words, n=n), key="words")
-        known_words = self.model.vocabulary_
-        new = ", ".join(word for word in words if word not in known_words and word != GAP)
-        note = f"not in the vocabulary, and read as {UNKNOWN}: {new}"
-        return [found, Data({"sentence": sentence}), *([Note(note)] if new else [])]
+        asked = [word for word in words if word != GAP]
+        return [found, Data({"sentence": sentence}), *_read_as_unknown(self.model, asked)]
 
     def score(self, file: Path, method: str | None) -> Blocks:
         """The log-likelihood of a text, and what it is counted per."""
@@ -173,7 +171,8 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
     def sample(self, n: int, seed: int, output: Path | None, as_json: bool = False) -> Blocks:
         """New sentences, written to a file where one is named."""
         how = "lengths as in the training text; words exactly for small vocabularies, else by Gibbs"
-        return [Note(how), *super().sample(n, seed, output, as_json)]
+        unknown = f"{UNKNOWN} stands for any word outside the vocabulary"
+        return [Note(f"{how}; {unknown}"), *super().sample(n, seed, output, as_json)]
 
     def tasks(self) -> list[Task]:
         """Gaps and neighbours."""
@@ -193,7 +192,8 @@ class NextWordDescription(TextDescription):
 
     def _asked(self, words: list[str] | None, n: int, **more: Any) -> Blocks:
         asked = [word for group in words or [] for word in group.split()]  # some came as one text
-        return [self._next(asked, n, **more), Data({"words": asked})]
+        notes = _read_as_unknown(self.model, asked)
+        return [self._next(asked, n, **more), Data({"words": asked}), *notes]
 
     def score(self, file: Path) -> Blocks:
         """The perplexity of a text, and what it is counted over."""
@@ -243,6 +243,12 @@ class NgramDescription(NextWordDescription):
 def known(ask: Callable[..., Ranked], *asked: Any, n: int, **more: Any) -> Ranked:
     """The `n` best words; the mark of unknown words is no answer."""
     return [pair for pair in ask(*asked, n=n + 1, **more) if pair[0] != UNKNOWN][:n]
+
+
+def _read_as_unknown(model: Any, words: Sequence[str]) -> list[Note]:
+    """Which of the words that were asked about the model does not know, if any."""
+    new = ", ".join(word for word in words if word not in model.vocabulary_)
+    return [Note(f"not in the vocabulary, and read as {UNKNOWN}: {new}")] if new else []
 
 
 def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> Blocks:

@@ -77,7 +77,9 @@ class LanguageModel(WordSpace, ScoresText):
     triples
         Whether three words in a row have scores too, bounded by windows; up to 128 words.
     l2
-        L2 regularisation strength of the vectors, in nats per position.
+        L2 regularisation strength of the vectors, in nats per position.  None takes 2.9 / positions
+        (0.3 / positions for free tables), the same Gaussian prior whatever the length of the text:
+        3e-6 for a million words, 3e-4 for 10,000.
     min_count
         Words seen less often are read as `<unk>`.
     vocabulary_size
@@ -87,7 +89,7 @@ class LanguageModel(WordSpace, ScoresText):
     tolerance
         L-BFGS stops once the relative norm of the gradient is below it; None takes 1e-7 for
         bounds, 1e-8 for `"ml"` and 1e-6 for `"pl"`.  With None, chains and stars of more than
-        1,000 words stop, too, once ten iterations gain less than 3e-5 of the value.
+        1,000 words stop, too, once ten iterations gain less than 2e-4 of the value.
     patience
         Training by a bound stops once the validation bound has not risen for this many checks.
     warm_start
@@ -128,7 +130,7 @@ class LanguageModel(WordSpace, ScoresText):
     weights: Sequence[float] | Literal["validation"] | None = None
     form: Form = "low-rank"
     triples: bool = False
-    l2: float = 3e-6
+    l2: float | None = None
     min_count: int = 1
     vocabulary_size: int | None = None
     max_iterations: int = 600
@@ -324,12 +326,16 @@ class LanguageModel(WordSpace, ScoresText):
         Returns
         -------
         list of (word, probability)
-            p(word | all other words), exactly, from both sides; the most probable first.
+            p(word | all other words), exactly, from both sides; the most probable first.  `<unk>`
+            is among them: any word outside the vocabulary.
 
         """
         gaps = [at for at, word in enumerate(words) if word is None or word == gap]
         if len(gaps) != 1:
-            raise DataError(f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r}.")
+            raise DataError(
+                f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r}, with spaces "
+                "around it."
+            )
         vocabulary, context = self.vocabulary_, self.model_.offsets
         edge = [vocabulary.separator] * context
         known = vocabulary.encode(gap if word is None else word for word in words)

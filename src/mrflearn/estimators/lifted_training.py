@@ -137,10 +137,13 @@ Form = Literal["low-rank", "bilinear", "explicit"]
 NumberType = Literal["float32", "float64"]
 RATIOS = (0.2, 0.087, 0.03)  # of one offset's weight to that of the one before it
 FEW_WORDS = 1000
+# The usual L2 regularisation strengths, in nats per text, of vectors and of scores in free tables:
+# Gaussian priors that do not depend on its length.
+PRIOR, FREE_PRIOR = 2.9, 0.3
 TOLERANCE = 1e-7  # of the relative norm of the gradient
-# Among many words the last thousandths of a nat take as long as all before them: chains and stars
-# stop where ten iterations gain less than this share of the value.
-FLAT = 3e-5
+# Among many words the last hundredths of a nat take as long as all before them, and held-out text
+# gains nothing by them: chains and stars stop where ten iterations gain less than this share.
+FLAT = 2e-4
 HISTORY = 20  # of L-BFGS there: an evaluation costs far more than what is remembered
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
 
@@ -159,7 +162,7 @@ class LiftedSettings:
     form: Form = "low-rank"
     triples: bool = False
     dims: int = 30
-    l2: float = 3e-6
+    l2: float | None = None
     max_iterations: int = 600
     max_evaluations: int | None = None
     tolerance: float | None = None
@@ -171,6 +174,15 @@ class LiftedSettings:
     checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
     start: NeighbourModel | None = None
+
+    def penalty(self, model: NeighbourModel, moments: Moments, scale: float = 1.0) -> Penalty:
+        """L2 of all but scores of words, for an objective of `scale` times nats per position."""
+
+        def strength(name: str) -> float:
+            prior = FREE_PRIOR if name in ("table", "triples") else PRIOR
+            return scale * (prior / moments.positions if self.l2 is None else self.l2)
+
+        return Penalty(l2={name: strength(name) for name in model.penalised()})
 
 
 def train_lifted(
@@ -211,7 +223,7 @@ def train_lifted(
         lambda: objective_in(torch.float64),
         bound,
         search,
-        penalty=Penalty(l2=dict.fromkeys(start.penalised(), settings.l2)),
+        penalty=settings.penalty(start, moments),
         scaling=word_scaling(objective.model, moments, bound.weights),
         callbacks=callbacks,
         progress=settings.progress,
@@ -328,7 +340,7 @@ def train_direct(
     start = replace(starting_point(moments, settings, weights), duals=None)
     kind, device = choose_dtype(settings.dtype or usual), choose_device(settings.device)
     start = moved(start, kind, device)
-    strength = settings.l2
+    scale = 1.0
     objective: Objective[NeighbourModel]
     if estimator == "pl-sgd":
         optimiser: LBFGS | Adagrad = Adagrad(rate=RATE, epochs=EPOCHS)
@@ -345,11 +357,11 @@ def train_direct(
         gaps = Gaps.of(ids, separator, start.offsets).to(start.unary.device)
         loss = pseudolikelihood_loss(separator)
         objective = Autograd(start, gaps.split(WORDS_A_BATCH[estimator]), loss)
-        strength *= moments.positions
+        scale = moments.positions
     outcome = minimise(
         objective,
         optimiser,
-        penalty=Penalty(l2=dict.fromkeys(start.penalised(), strength)),
+        penalty=settings.penalty(start, moments, scale),
         progress=settings.progress,
         seed=settings.seed,
     )

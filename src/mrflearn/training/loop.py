@@ -269,17 +269,23 @@ class _Training(Generic[M]):
 
     def look(self) -> Verdict | None:
         """Shows the new state to all callbacks; a verdict where one of them asks to stop."""
-        row, reasons = self.row(), []
+        row, verdicts = self.row(), []
         if self.callbacks:
             vector = self.plan.state.answer
             with torch.no_grad():
                 step = Step(*self.reported(row)[:6], vector, self.plan.at(vector))
-                reasons = [reason for item in self.callbacks if (reason := item(step))]
+                verdicts = [
+                    Verdict("validation", reason)
+                    if isinstance(item, Watch)
+                    else Verdict("callback", f"stopped by a callback: {reason}")
+                    for item in self.callbacks
+                    if (reason := item(step))
+                ]
         scores = [watch.score for watch in self.watches if watch.score is not None]
         self.history.append(row._replace(validation=scores[0] if scores else None))
         if self.reporter is not None:
             self.reporter.show(self.reported(self.history[-1]))
-        return Verdict("callback", f"stopped by a callback: {reasons[0]}") if reasons else None
+        return verdicts[0] if verdicts else None
 
     def outcome(self, verdict: Verdict) -> Outcome[M]:
         """The record handed out: the best state a callback kept, or else the last."""

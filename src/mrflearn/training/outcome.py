@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
 
-Ending = Literal["gradient", "value", "limit", "callback", "interrupted", "stuck"]
+Ending = Literal["gradient", "value", "limit", "validation", "callback", "interrupted", "stuck"]
 
 
 class Verdict(NamedTuple):
@@ -79,7 +79,7 @@ class Outcome(Generic[M_co]):
     """A fitted model (under `minimise`, a vector), the penalised value there, and how it ended.
 
     `evaluations` counts passes over all batches.  `ending` is "gradient" or "value" where an
-    optimum was found as asked, else "limit", "callback", "interrupted" or "stuck".
+    optimum was found as asked, else "limit", "validation", "callback", "interrupted" or "stuck".
     """
 
     model: M_co
@@ -171,9 +171,11 @@ class StopRule:
             return Verdict("gradient", text)
         if self.delta is not None and len(history) > self.period:
             fallen = history[-1 - self.period].value - row.value
-            if not fallen > max(self.delta * abs(row.value), noise):
-                over = f"over the last {self.period} iterations."
-                return Verdict("value", f"the value no longer falls: by {fallen:.2g} {over}")
+            least = max(self.delta * abs(row.value), noise)
+            if not fallen > least:
+                over = f"over the last {self.period} iterations (<= {least:.2g})."
+                text = f"the value has nearly stopped falling: by {fallen:.2g} {over}"
+                return Verdict("value", text)
         if self.target is not None and row.value < self.target:
             return Verdict(
                 "value", f"the value is low enough: {row.value:.2g} < {self.target:.2g}."
@@ -259,7 +261,7 @@ class Watch:
             return None
         return (
             f"the validation score has not improved for {self.checks_since} checks; "
-            f"the best was {self.best_score:.6g} at iteration {self.best_iteration}."
+            f"the best, {self.best_score:.6g} at iteration {self.best_iteration}, is kept."
         )
 
     def tensors(self) -> dict[str, Tensor]:
