@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import TrainingError, TrainingWarning
+from mrflearn.errors import TrainingError, TrainingWarning, warn_user
 from mrflearn.io.files import PathLike
 from mrflearn.objectives.base import Objective, under
 from mrflearn.objectives.problem import Meter, Penalty, Problem, Scaling
@@ -292,7 +291,7 @@ class _Training(Generic[M]):
         history = tuple(self.reported(row) for row in self.history)
         outcome = Outcome(model, value, *counts, *verdict, history, self.seconds)
         if outcome.failed:
-            warnings.warn(outcome.reason, TrainingWarning, stacklevel=2)
+            warn_user(outcome.reason, TrainingWarning)
         return outcome
 
     def save(self) -> None:
