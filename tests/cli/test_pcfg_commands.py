@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,20 @@ def test_other_answers(folder, tmp_path):
     assert run("sample", model, "-n", "2", "--json").json()["samples"] == plain
     assert run("inspect", model, "--json").json()["class"] == "PCFG"
     assert "rule at the root" in run("inspect", model).out
+
+
+def test_unknown_words_are_reported(folder, tmp_path):
+    """Those of the treebank at the end of training, those of a text by parse, score, next-word."""
+    trees, model = str(folder / "train.mrg"), str(tmp_path / "model")
+    assert "<unk>" not in run("train", "pcfg", trees, "-o", model).err
+    told = run("train", "pcfg", trees, "-o", model, "--overwrite", "--min-count", "2").err
+    words = Counter(word for tree in read_trees(trees) for word in tree.words)
+    once = sum(times == 1 for times in words.values())
+    assert f"{once:,} words ({once:,} occurrences) are read as <unk>, by --min-count 2" in told
+    (tmp_path / "new.txt").write_text("the zebra was a zebra .\n")
+    assert "read as <unk>: zebra\n" in run("parse", model, str(tmp_path / "new.txt")).err
+    assert "2 of 6 words are not" in run("score", model, str(tmp_path / "new.txt")).err
+    assert "read as <unk>: zebra\n" in run("next-word", model, "the", "zebra").err
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from mrflearn import PCFG
 from mrflearn.datasets.english import sample_documents
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
 from mrflearn.evaluation.brackets import bracket_report
-from mrflearn.io.ptb import write_trees
+from mrflearn.features.treebank import normal_form
+from mrflearn.io.ptb import held_trees, write_trees
 
 
 @pytest.fixture(scope="session")
@@ -118,12 +119,41 @@ def test_mistakes_are_told(tmp_path, fitted):
         mrflearn.NgramLanguageModel.load(tmp_path / "grammar")
 
 
-def test_no_tree_begins_with_a_part_of_a_node(fitted):
+def test_only_symbols_seen_at_a_root_begin_trees(fitted, english_trees):
     model = fitted.model_
-    parts = [name.startswith("@") for name in model.names]
-    assert any(parts)
-    assert [chance == 0 for chance in model.start.exp().tolist()] == parts
-    assert model.start.exp().sum().item() == pytest.approx(1.0)
+    seen = {normal_form(tree).label for tree in english_trees[:-40]}
+    chances = dict(zip(model.names, model.start.exp().tolist(), strict=True))
+    assert {name for name, chance in chances.items() if chance > 0} == seen
+    assert sum(chances.values()) == pytest.approx(1.0)
+
+
+FEW_TREES = """
+(S (NP (DT the) (NN cat)) (VP (VBZ sits) (PP (IN on) (NP (DT the) (NN mat)))) (. .))
+(S (NP (DT a) (NN dog)) (VP (VBZ sees) (NP (DT the) (NN cat))) (. .))
+(S (NP (PRP she)) (VP (VBZ sleeps)) (. .))
+(S (NP (NNP Mary)) (VP (VBZ likes) (NP (NNP John))) (. .))
+(S (NP (PRP he)) (VP (VBD gave) (NP (DT the) (NN book)) (PP (IN to) (NP (NNP Mary)))) (. .))
+(S (NP (PRP they)) (VP (VBP read) (NP (NNS books))) (. .))
+(S (NP (DT the) (NNS dogs)) (VP (VBP bark)) (. .))
+(S (NP (NNP Mary)) (VP (VBZ knows) (SBAR (IN that) (S (NP (NNP John)) (VP (VBZ sleeps))))) (. .))
+(S (NP (DT the) (JJ big) (NN dog)) (VP (VBD chased) (NP (DT the) (JJ small) (NN cat))) (. .))
+(S (NP (NP (DT the) (NN man)) (PP (IN with) (NP (DT the) (NN dog)))) (VP (VBZ sings)) (. .))
+"""
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        "(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT the) (NN dog))) (. .))",
+        "(S (NP (DT the) (NN man)) (VP (VBZ sleeps)))",  # with another subject than the one seen
+        "(S (NP (DT the) (NN zebra)) (VP (VBZ likes) (NP (PRP she))) (. .))",
+        "(S (NP (PRP he)) (VP (VBZ knows) (SBAR (IN that) (S (NP (NNP John)) (VP (VBZ sings))))))",
+    ],
+)
+def test_few_trees_parse_sensibly(tree):
+    (truth,) = held_trees([tree])
+    (found,) = PCFG().fit(FEW_TREES.strip().splitlines()).parse([truth.words])
+    assert str(found) == tree
 
 
 def test_trees_may_be_given_in_brackets(fitted, english_trees):

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from mrflearn.errors import DataError
-from mrflearn.features.treebank import TreebankCounts, normal_form, usual_form
-from mrflearn.io.ptb import read_trees
+from mrflearn.features.treebank import FREE_USES, TreebankCounts, normal_form, usual_form
+from mrflearn.io.ptb import held_trees, read_trees
 
 TEXT = """
 (S (NP-SBJ (DT the) (JJ old) (NN dog)) (VP (VBD slept)) (. .))
@@ -61,3 +61,23 @@ def test_options_reach_the_labels(trees):
 def test_an_empty_treebank_is_told():
     with pytest.raises(DataError, match="no words"):
         TreebankCounts.of([])
+
+
+def test_chains_of_children_are_independent_of_each_other(trees):
+    """The man slept without a full stop: (S (NP DT NN) (VP VBD)), of which both parts were seen."""
+    seen = TreebankCounts.of(trees, chains=False)
+    counts = seen.with_free_chains()
+    names = counts.phrases + counts.preterminals
+    new = {tuple(names[k] for k in rule): counts.rules[rule] for rule in counts.rules - seen.rules}
+    assert set(seen.rules) <= set(counts.rules)
+    assert ("S", "NP", "VP+VBD") in new
+    # Half of the S have NP and VP, and half of the VP are a verb alone.
+    assert new["S", "NP", "VP+VBD"] == pytest.approx(FREE_USES / 4)
+    added = sum(counts.rules.values()) - sum(seen.rules.values())
+    assert added == pytest.approx(FREE_USES * len(counts.phrases))
+
+
+def test_sisters_may_be_remembered_by_their_labels_alone(trees):
+    they = next(held_trees(["(S (NP (PRP they)) (VP (VBD slept)) (. .))"]))
+    assert "@S>NP+PRP" in TreebankCounts.of([they]).phrases
+    assert "@S>NP" in TreebankCounts.of([they], chains=False).phrases

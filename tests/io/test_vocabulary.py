@@ -26,6 +26,13 @@ def test_min_count():
     assert chosen.words == ("<S>", "<unk>", "the", "a", "zoo")
 
 
+def test_words_left_out_are_counted():
+    """Not the text's own <unk>, which is a word as it is; its <S> is read as unknown."""
+    assert Vocabulary.from_counts(COUNTS).left_out == (0, 0)
+    assert Vocabulary.from_counts(COUNTS, size=4).left_out == (2, 4)
+    assert Vocabulary.from_counts(COUNTS | {"<S>": 2}, min_count=3).left_out == (2, 3)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

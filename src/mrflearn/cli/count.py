@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from mrflearn.cli import options
-from mrflearn.cli.output import show
+from mrflearn.cli.output import report_unknown, show
 from mrflearn.describe.blocks import Facts
 from mrflearn.features.moments import count_text_shards
 from mrflearn.features.moments_file import load_moments, save_moments
@@ -23,12 +23,11 @@ def count(
     **given: Any,
 ) -> None:
     """Count the pairs of words of a text once, to learn from the counts as often as you like."""
-    names = {"context": "context", "min_count": "min_count", "vocabulary_size": "size"}
-    asked = {own: given.pop(name) for name, own in names.items()}
-    sizes = {own: value for own, value in asked.items() if value not in (None, "none")}
+    asked = {name: given.pop(name) for name in options.COUNTED}
+    sizes = {name: value for name, value in asked.items() if value not in (None, "none")}
     if like is not None:
         reason = "the words and context are those of --like; leave it out."
-        options.refuse_idle(ctx, dict.fromkeys(names, reason))
+        options.refuse_idle(ctx, dict.fromkeys(asked, reason))
         sizes["like"] = load_moments(like)
     with options.place_to_run(**given) as place:
         moments = count_text_shards(options.shard_paths(text, given["engine"]), place, **sizes)
@@ -41,4 +40,5 @@ def count(
         "context": moments.context,
         "pairs": [len(pair.count) for pair in moments.pairs],  # at each distance
     }
+    report_unknown(moments.vocabulary, {name: asked[name] for name in options.RARE})
     show([Facts(facts)], as_json=as_json)

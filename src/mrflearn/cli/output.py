@@ -11,6 +11,7 @@ from typing import Any
 
 from mrflearn.describe import describe
 from mrflearn.describe.blocks import Block, Note, add_blocks, answer, as_text, plain
+from mrflearn.io.corpus import UNKNOWN, Vocabulary
 from mrflearn.plots.figure import save
 from mrflearn.plots.page import Page
 
@@ -30,6 +31,15 @@ def say_json(answer: Mapping[str, Any]) -> None:
 def remark(text: str) -> None:
     """One line on what is being done or should be known, on standard error."""
     sys.stderr.write(text + "\n")
+
+
+def report_unknown(vocabulary: Vocabulary | None, limits: Mapping[str, Any]) -> None:
+    """A remark on the words of a training text that its vocabulary leaves out, and what did so."""
+    if vocabulary is not None and vocabulary.left_out[0]:
+        words, times = vocabulary.left_out
+        given = [(name.replace("_", "-"), value) for name, value in limits.items()]
+        options = " and ".join(f"--{name} {value}" for name, value in given if value)
+        remark(f"{words:,} words ({times:,} occurrences) are read as {UNKNOWN}, by {options}")
 
 
 def show(blocks: Sequence[Block], *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ import typer
 
 import mrflearn
 from mrflearn.cli import options
-from mrflearn.cli.output import remark, show, write_page, write_picture
+from mrflearn.cli.output import remark, report_unknown, show, write_page, write_picture
 from mrflearn.describe import describe
 from mrflearn.describe.blocks import Facts, Nats
 from mrflearn.errors import MissingExtraError
@@ -129,6 +129,8 @@ def _report(job: Job, model: Any, output: Path) -> None:
         else:
             remark("no picture: training took no steps to draw a curve of.")
     facts["seconds"] = round(job.seconds, 4)
+    limits = {name: getattr(model, name, None) for name in options.RARE}
+    report_unknown(getattr(model, "vocabulary_", None), limits)
     try:
         write_page(model, output.resolve().name, output / REPORT, facts)
         if not given["quiet"]:

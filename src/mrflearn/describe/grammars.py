@@ -13,7 +13,7 @@ import numpy as np
 from mrflearn import plots
 from mrflearn.describe.blocks import Data, Facts, Note, Table, Text, TreeDrawing, shares
 from mrflearn.describe.description import Answers, Blocks, Task
-from mrflearn.describe.language_models import NextWordDescription, perplexity
+from mrflearn.describe.language_models import NextWordDescription, perplexity, unknown_words
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
 from mrflearn.evaluation.brackets import bracket_report
@@ -52,17 +52,20 @@ class ParserDescription(NextWordDescription):
 
     def parse(self, file: Path) -> Answers:
         """The most probable tree of each sentence."""
-        documents, missing = read_documents(file), 0
+        documents, missing, known = read_documents(file), 0, self.model.vocabulary_
+        new: dict[str, None] = {}
         if getattr(self.model, "topics", 1) == 1:  # nothing of a document helps later sentences
             documents = ([words] for sentences in documents for words in sentences)
         for portion in _portions(documents):
             trees = chain.from_iterable(self.model.parse_documents(portion))
             for words, tree in zip(chain.from_iterable(portion), trees, strict=True):
                 missing += tree is None
+                new.update(dict.fromkeys(word for word in words if word not in known))
                 data = {"words": words, "tree": None if tree is None else str(tree)}
                 yield [Data(data), TreeDrawing(tree)]
         if missing:
             yield [Note(f"{missing} {WITHOUT} have no tree")]
+        yield unknown_words(self.model, new)
 
     def tasks(self) -> list[Task]:
         """The best trees of a sentence, and next words."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -148,8 +148,8 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         """The words for the gap."""
         words = sentence.split()
         found = Table(("word", "probability"), known(self.model.fill, words, n=n), key="words")
-        asked = [word for word in words if word != GAP]
-        return [found, Data({"sentence": sentence}), *_read_as_unknown(self.model, asked)]
+        new = unknown_words(self.model, (word for word in words if word != GAP))
+        return [found, Data({"sentence": sentence}), *new]
 
     def score(self, file: Path, method: str | None) -> Blocks:
         """The log-likelihood of a text, and what it is counted per."""
@@ -192,8 +192,8 @@ class NextWordDescription(TextDescription):
 
     def _asked(self, words: list[str] | None, n: int, **more: Any) -> Blocks:
         asked = [word for group in words or [] for word in group.split()]  # some came as one text
-        notes = _read_as_unknown(self.model, asked)
-        return [self._next(asked, n, **more), Data({"words": asked}), *notes]
+        new = unknown_words(self.model, asked)
+        return [self._next(asked, n, **more), Data({"words": asked}), *new]
 
     def score(self, file: Path) -> Blocks:
         """The perplexity of a text, and what it is counted over."""
@@ -245,10 +245,12 @@ def known(ask: Callable[..., Ranked], *asked: Any, n: int, **more: Any) -> Ranke
     return [pair for pair in ask(*asked, n=n + 1, **more) if pair[0] != UNKNOWN][:n]
 
 
-def _read_as_unknown(model: Any, words: Sequence[str]) -> list[Note]:
-    """Which of the words that were asked about the model does not know, if any."""
-    new = ", ".join(word for word in words if word not in model.vocabulary_)
-    return [Note(f"not in the vocabulary, and read as {UNKNOWN}: {new}")] if new else []
+def unknown_words(model: Any, words: Iterable[str]) -> Blocks:
+    """A note that names the words which a model does not know, if there are any."""
+    new = list(dict.fromkeys(word for word in words if word not in model.vocabulary_))
+    more = [f"and {len(new) - SHOWN:,} more"] if len(new) > SHOWN else []
+    note = f"not in the vocabulary, and read as {UNKNOWN}: {', '.join(new[:SHOWN] + more)}"
+    return [Note(note)] if new else []
 
 
 def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> Blocks:
@@ -258,7 +260,10 @@ def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> 
     shown |= {name: figures[name] for name in COUNTS}
     if found.unknown and found.known_log_likelihood is not None:
         shown["perplexity_without_unknown"] = figures["perplexity_without_unknown"]
-    return [Data(figures), Facts({**shown, **more})]
+    note = (
+        f"{found.unknown:,} of {found.words:,} words are not in the vocabulary: read as {UNKNOWN}"
+    )
+    return [*([Note(note)] if found.unknown else []), Data(figures), Facts({**shown, **more})]
 
 
 def _judged(model: Any, file: Path) -> dict[str, Any]:

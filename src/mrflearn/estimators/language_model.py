@@ -178,8 +178,7 @@ class LanguageModel(WordSpace, ScoresText):
         text = X if isinstance(X, Moments) else hold(X)
         start = getattr(self, "model_", None) if self.warm_start else None
         known = None if start is None else self.vocabulary_
-        size, least = self.vocabulary_size, self.min_count
-        moments = moments_of(text, self.context, known, size=size, min_count=least)
+        moments = self._moments(text, known)
         words = moments.vocabulary
         assert words is not None  # noqa: S101 - `moments_of` made sure
         held_out = None if validation is None else moments_of(validation, self.context, words)

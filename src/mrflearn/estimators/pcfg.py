@@ -49,10 +49,10 @@ class PCFG(Estimator, ScoresText):
     vertical
         How many ancestors labels carry.
     min_count
-        Words seen less often are read as `<unk>`, which is how unknown words find their tags.
+        Words seen less often are read as `<unk>`.
     smoothing
-        Additive smoothing of word-tag counts: how often every word is taken to have been seen
-        besides, with tags in their common shares; 0 rules out every tag that a word never had.
+        How often every word is taken to have been seen besides, with any tag.  0 takes rules and
+        tags of words as the treebank has them: a word has no other tag, and a new word none.
     random_state
         Seed of `sample`.
 
@@ -68,7 +68,7 @@ class PCFG(Estimator, ScoresText):
     side: Side = "right"
     horizontal: int | None = 1
     vertical: int = 0
-    min_count: int = 2
+    min_count: int = 1
     smoothing: float = 0.1
     random_state: int = 0
 
@@ -92,9 +92,8 @@ class PCFG(Estimator, ScoresText):
         if self.smoothing < 0:
             raise SettingsError(f"smoothing must be >= 0; got {self.smoothing}.")
         trees = read_trees(X) if isinstance(X, (str, os.PathLike)) else held_trees(X)
-        counts = TreebankCounts.of(
-            trees, side=self.side, horizontal=self.horizontal, vertical=self.vertical
-        )
+        form = {"side": self.side, "horizontal": self.horizontal, "vertical": self.vertical}
+        counts = TreebankCounts.of(trees, **form, chains=False)
         seen: Counter[str] = Counter()
         for (_, word), times in counts.words.items():
             seen[word] += times

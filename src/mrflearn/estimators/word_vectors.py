@@ -59,14 +59,14 @@ class WordSpace(Estimator):
             paths,
             Serial() if executor is None else executor,
             context=self.context,
-            size=self.vocabulary_size,
+            vocabulary_size=self.vocabulary_size,
             min_count=self.min_count,
         )
 
     def _moments(self, text: Text | Moments, known: Vocabulary | None = None) -> Moments:
         """Counts of a text over a known vocabulary, or its own; given counts, if they fit."""
-        size, least = self.vocabulary_size, self.min_count
-        return moments_of(text, self.context, known, size=size, min_count=least)
+        limits = {"vocabulary_size": self.vocabulary_size, "min_count": self.min_count}
+        return moments_of(text, self.context, known, **limits)
 
     def frequent_words(self, n: int) -> list[str]:
         """The most frequent words.

@@ -330,13 +330,13 @@ def moments_of(
     vocabulary: Vocabulary | None = None,
     *,
     ids: NDArray[np.int32] | None = None,
-    size: int | None = None,
+    vocabulary_size: int | None = None,
     min_count: int = 1,
 ) -> Moments:
     """The moments of a text over a vocabulary (its own with None), or given ones if they fit.
 
-    `ids` are those of the text, where it has been encoded before; `size` and `min_count` limit its
-    own vocabulary.
+    `ids` are those of the text, where it has been encoded before; `vocabulary_size` and
+    `min_count` limit its own vocabulary.
     """
     if isinstance(text, Moments):
         _check_usable(text, context, vocabulary)
@@ -344,7 +344,7 @@ def moments_of(
     if vocabulary is None:
         text = corpus.hold(text)
         counts = corpus.count_corpus(text)
-        vocabulary = Vocabulary.from_counts(counts, size=size, min_count=min_count)
+        vocabulary = Vocabulary.from_counts(counts, size=vocabulary_size, min_count=min_count)
     counter = MomentsCounter(vocabulary, context)
     counter.add(corpus.encode_corpus(corpus.hold(text), vocabulary) if ids is None else ids)
     moments = counter.moments()
@@ -377,7 +377,7 @@ def count_text_shards(
     executor: Executor,
     *,
     context: int = 2,
-    size: int | None = None,
+    vocabulary_size: int | None = None,
     min_count: int = 1,
     like: Moments | None = None,
 ) -> Moments:
@@ -389,7 +389,7 @@ def count_text_shards(
         raise DataError("standard input flows by once only; give the text as files.")
     if like is None:
         counts = executor.total(corpus.count_words, paths)
-        vocabulary = Vocabulary.from_counts(counts, size=size, min_count=min_count)
+        vocabulary = Vocabulary.from_counts(counts, size=vocabulary_size, min_count=min_count)
     elif like.vocabulary is not None:
         vocabulary, context = like.vocabulary, like.context
     else:

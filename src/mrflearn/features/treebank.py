@@ -6,10 +6,11 @@ chains of only children are made one node (S+VP), and nodes of many children are
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, Literal
 
 import torch
@@ -23,21 +24,21 @@ from mrflearn.io.trees import Tree
 from mrflearn.kernels.rules import RuleShape
 
 Side = Literal["left", "right"]
+FREE_USES = 30.0  # of a phrase, its children's unary chains independent of each other
+LEAST_SHARE = 1e-3  # of a phrase's uses that a rule needs to be worth its time in a chart
 
 
-def normal_form(
-    tree: Tree, *, side: Side = "right", horizontal: int | None = 1, vertical: int = 0
-) -> Tree | None:
+def normal_form(tree: Tree, *, horizontal: int | None = 1, **options: Any) -> Tree | None:
     """The tree in the form that charts use, or None if it has no words.
 
-    The options are those of `binarise`: which side nodes are split from, and how many sisters and
-    ancestors the labels remember.
+    The options are those of `binarise`: which side nodes are split from, how many sisters and
+    ancestors the labels remember, and whether sisters are remembered with their unary chains.
     """
     plain = forms.remove_traces(tree)
     if plain is None:
         return None
     collapsed = forms.collapse_unaries(forms.strip_functions(plain))
-    return forms.binarise(collapsed, side=side, horizontal=horizontal, vertical=vertical)
+    return forms.binarise(collapsed, horizontal=horizontal, **options)
 
 
 def usual_form(tree: Tree) -> Tree:
@@ -54,7 +55,7 @@ class TreebankCounts:
 
     phrases: tuple[str, ...]
     preterminals: tuple[str, ...]
-    rules: Counter[tuple[int, int, int]]
+    rules: Counter[tuple[int, int, int]]  # fractions of uses, where smoothed
     roots: Counter[int]
     words: Counter[tuple[str, str]]
 
@@ -85,6 +86,34 @@ class TreebankCounts:
         listed = torch.tensor(sorted(self.rules), dtype=torch.int64).reshape(-1, 3)
         parent, left, right = listed.t().contiguous()
         return RuleShape(len(self.phrases), len(self.preterminals), parent, left, right)
+
+    def with_free_chains(self) -> TreebankCounts:
+        """The counts, and rules that differ from those seen in the unary chains of children alone.
+
+        S -> NP+PRP VP is one of many forms of S -> NP VP, of which a small treebank shows a few.
+        So each phrase is taken to have been used `FREE_USES` times besides, its children by their
+        labels as often as it has them, and the chain below each label as it is anywhere.  Of trees
+        whose nodes remember chains of sisters, there would be several derivations of one tree.
+        """
+        names = self.phrases + self.preterminals
+        label = [n if n.startswith(forms.PART) else n.partition(forms.JOINT)[0] for n in names]
+        kinds: Counter[tuple[int, str, str]] = Counter()
+        parents: Counter[int] = Counter()
+        chains: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        for (parent, left, right), times in self.rules.items():
+            kinds[parent, label[left], label[right]] += times
+            parents[parent] += times
+            for child in (left, right):
+                chains[label[child]][child] += times
+        rules: Counter[Any] = Counter(self.rules)  # of fractions
+        for (parent, *labels), times in kinds.items():
+            left, right = (chains[name] for name in labels)
+            share = times / parents[parent] / left.total() / right.total()
+            least = LEAST_SHARE * (parents[parent] / FREE_USES + 1)
+            for (a, uses), (b, others) in product(left.items(), right.items()):
+                if share * uses * others >= least:
+                    rules[parent, a, b] += FREE_USES * share * uses * others
+        return replace(self, rules=rules)
 
     def log_rules(self) -> Float[Tensor, " r"]:
         """The relative frequency of each rule among those of its parent, in nats."""

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, repeat
 from pathlib import Path
@@ -193,9 +193,11 @@ class Vocabulary:
     """Words in the order of their ids; `<S>` and `<unk>` are always among them.
 
     A text's own `<S>` would break its sentence in two, so it is read as an unknown word.
+    `left_out` counts the words, and their occurrences, that `from_counts` made unknown.
     """
 
     words: tuple[str, ...]
+    left_out: tuple[int, int] = field(default=(0, 0), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         counts = Counter(self.words)
@@ -222,7 +224,9 @@ class Vocabulary:
             )
         seen = {word for word, count in counts.items() if count >= min_count}
         ranked = sorted(seen - {SEPARATOR, UNKNOWN}, key=lambda word: (-counts[word], word))
-        return cls((SEPARATOR, UNKNOWN, *ranked)[:size])
+        words = (SEPARATOR, UNKNOWN, *ranked)[:size]
+        rare = counts.keys() - words[1:]
+        return cls(words, (len(rare), sum(counts[word] for word in rare)))
 
     @classmethod
     def load(cls, path: PathLike) -> Vocabulary:

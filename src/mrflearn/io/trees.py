@@ -171,6 +171,8 @@ def binarise(
     side: Literal["left", "right"] = "right",
     horizontal: int | None = None,
     vertical: int = 0,
+    *,
+    chains: bool = True,
 ) -> Tree:
     """The tree with new nodes such that none has more than two children.
 
@@ -178,6 +180,7 @@ def binarise(
     (NP (@NP>NN DT JJ) NN).  A new node remembers the `horizontal` last children split off before
     it (None: all of them), and labels of constituents get the `vertical` nearest ancestors
     (NP^S^ROOT): the Markov orders of Klein and Manning (2003), "Accurate unlexicalized parsing".
+    Without `chains` collapsed children are remembered by the first label alone: NP of NP+PRP.
     """
     if side not in ("left", "right") or vertical < 0 or (horizontal is not None and horizontal < 0):
         given = f"side={side!r}, horizontal={horizontal}, vertical={vertical}"
@@ -190,7 +193,8 @@ def binarise(
             return (node,)
         reserved = node.label.startswith(PART) or PARENT in node.label
         _refuse(reserved, node.label, f"{PART} and {PARENT} mark binarised labels; rename it")
-        return (_split(label, children, side, horizontal),)
+        names = [_plain(child.label, PARENT if chains else JOINT) for child in children]
+        return (_split(label, children, names, side, horizontal),)
 
     return rebuild(tree, split)[0]
 
@@ -211,12 +215,14 @@ def unbinarise(tree: Tree) -> Tree:
     return joined[0]
 
 
-def _split(label: str, children: tuple[Tree, ...], side: str, horizontal: int | None) -> Tree:
-    """A node with these children, as a chain of binary ones built from its far end."""
+def _split(
+    label: str, children: tuple[Tree, ...], names: list[str], side: str, horizontal: int | None
+) -> Tree:
+    """A node with children of these names, as a chain of binary ones built from its far end."""
     if len(children) <= 2:
         return Tree(label, children)
-    outward = children if side == "right" else children[::-1]
-    names = [_plain(child.label) for child in outward]
+    step = 1 if side == "right" else -1
+    outward, names = children[::step], names[::step]
     rest = outward[-1]
     for position in range(len(outward) - 2, -1, -1):
         first = 0 if horizontal is None else max(0, position - horizontal)
@@ -237,8 +243,8 @@ def _with_ancestors(tree: Tree, order: int) -> Iterator[str]:
         stack.extend((child, below) for child in reversed(node.children))
 
 
-def _plain(label: str) -> str:
-    return label.partition(PARENT)[0]
+def _plain(label: str, mark: str = PARENT) -> str:
+    return label.partition(PARENT)[0].partition(mark)[0]
 
 
 def _refuse(reserved: bool, label: str, reason: str) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from mrflearn.features.treebank import TreebankCounts, usual_form
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.io.corpus import Vocabulary
-from mrflearn.io.trees import PART, Tree
+from mrflearn.io.trees import Tree
 from mrflearn.kernels.rules import RuleLists, RuleShape
 from mrflearn.models.ngram import draw
 
@@ -41,18 +41,21 @@ class GrammarModel:
     def from_counts(
         cls, counts: TreebankCounts, vocabulary: Vocabulary, smoothing: float
     ) -> GrammarModel:
-        """Relative frequencies; every word is given `smoothing` more occurrences.
+        """Relative frequencies; with `smoothing`, of what a larger treebank might hold as well.
 
-        These have tags in the shares that tags have over all, so that no word rules a tag out; the
-        same number of roots is spread over all symbols but the parts of split nodes, which are no
-        trees.
+        Every word has that many occurrences more, whose tags are shared out by how many words have
+        them: no word rules a tag out, and tags of few words, such as full stops, take few others.
+        Words seen once say which tags unknown ones have [Good 1953].  For rules see
+        `TreebankCounts.with_free_chains`.  Only symbols seen at a root can begin a sentence.
         """
         words = counts.word_tags(vocabulary)
-        words += smoothing * words.sum(dim=0) / words.sum()
+        if smoothing:
+            counts = counts.with_free_chains()
+            variety = (words > 0).sum(dim=0)
+            words[vocabulary.unknown] += words[words.sum(dim=1) == 1].sum(dim=0)
+            words += smoothing * variety / variety.sum()
         words[vocabulary.separator] = 0.0  # the edge of a sentence is no word
-        whole = [not name.startswith(PART) for name in counts.phrases]
-        can_begin = torch.tensor([*whole, *[True] * len(counts.preterminals)]).double()
-        start = counts.root_counts() + smoothing * can_begin / can_begin.sum()
+        start = counts.root_counts()
         return cls(
             counts.phrases,
             counts.preterminals,
