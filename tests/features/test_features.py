@@ -201,8 +201,8 @@ def test_taken_tokens_keep_their_attributes() -> None:
         ([[{"v": np.array([np.inf])}]], "not finite"),
         ([[{"v": np.array([np.nan])}]], "not finite"),
         ([[{"v": np.array([-1e39])}]], "above 3.4e\\+38"),
-        ([[{"b": 1e39}]], "'b' has the value 1e\\+39; .* no larger than 3.4e\\+38"),
-        ([[{"b": -(10**400)}]], "'b' has the value"),
+        ([[{"b": 1e39}]], "'b' is 1e\\+39; .* at most 3.4e\\+38"),
+        ([[{"b": -(10**400)}]], "'b' is -?inf"),
     ],
 )
 def test_mistakes_name_sequence_and_token(sequences: Any, words: str) -> None:

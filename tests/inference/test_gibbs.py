@@ -63,7 +63,7 @@ def test_a_field_without_possible_states_is_refused_by_name() -> None:
 def test_settings_are_checked() -> None:
     with pytest.raises(InferenceError, match="at least 1"):
         Gibbs(chains=0)
-    with pytest.raises(InferenceError, match="leave nothing"):
+    with pytest.raises(InferenceError, match="at least thin"):
         Gibbs(sweeps=5, thin=10)
 
 

@@ -175,8 +175,7 @@ class Items:
         block = f"dense block {name!r}"
         if values.ndim != 1 or values.dtype.kind not in "fiub":
             raise DataError(
-                f"{block} has shape {values.shape} and type {values.dtype}; it must be one row of "
-                "numbers for each token."
+                f"{block} is {values.dtype} of shape {values.shape}; a token has a row of numbers."
             )
         rows = self.blocks.setdefault(name, [])
         if rows and len(rows[0][1]) != len(values):
@@ -227,8 +226,7 @@ def _number(name: Any, value: Any) -> float:
         ) from None
     if not -LARGEST <= number <= LARGEST:
         raise DataError(
-            f"attribute {name!r} has the value {number}; values must be finite, and no larger "
-            f"than {LARGEST:.1e}."
+            f"attribute {name!r} is {number}; values are finite, at most {LARGEST:.1e}."
         )
     return number
 
@@ -506,8 +504,7 @@ def sequence_weights(
     own = None if sample_weight is None else torch.tensor(np.asarray(sample_weight, np.float64))
     if own is not None and (own.shape != lengths.shape or not bool((own >= 0).all())):
         raise DataError(
-            f"sample_weight must hold one number of at least 0 for each of the {len(lengths)} "
-            f"sequences; it has shape {tuple(own.shape)}."
+            f"sample_weight: one number of at least 0 for each of the {len(lengths)} sequences."
         )
     if class_weight is None:
         return own

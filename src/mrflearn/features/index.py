@@ -236,8 +236,7 @@ def edge_names(names: Collection[str]) -> Bool[Tensor, " n"]:
     wrong = [name.replace(MARK, "") for name in names if name.rfind(MARK) > 0]
     if wrong:
         raise DataError(
-            f"'{wrong[0]}' is marked by `edge` inside a nested dict, or twice: mark the outermost "
-            "key, once."
+            f"'{wrong[0]}' is marked by `edge` twice, or in a nested dict: mark the outermost key."
         )
     return torch.tensor([name.startswith(MARK) for name in names])
 

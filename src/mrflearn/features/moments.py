@@ -93,8 +93,7 @@ class Moments:
         last, positions = self.states - 1, self.positions
         if len(set(map(len, self.offsets))) != 1 or len(self.pairs) != len(self.offsets):
             raise DataError(
-                f"moments need one list of pairs for each offset; got {len(self.pairs)} for "
-                f"{self.offsets}."
+                f"one list of pairs an offset is needed: {len(self.pairs)} for {self.offsets}."
             )
         if self.vocabulary is not None and len(self.vocabulary) != self.states:
             raise DataError(
@@ -113,8 +112,7 @@ class Moments:
         for name, count in counts.items():
             if count.sum() != positions:
                 raise DataError(
-                    f"{count.sum()} {name}, but {positions} positions; on a ring every position "
-                    "begins one."
+                    f"{count.sum()} {name}, but {positions} positions; on a ring each begins one."
                 )
 
     @property
@@ -363,10 +361,7 @@ def _check_usable(moments: Moments, context: int, vocabulary: Vocabulary | None)
             f"{context}; try context={moments.context}."
         )
     if vocabulary is not None and moments.vocabulary != vocabulary:
-        raise DataError(
-            "these moments have another vocabulary than the model; count the text with the "
-            "model's own."
-        )
+        raise DataError("these moments have another vocabulary; count with that of the model.")
 
 
 # Moments of a text that lies in many files, counted wherever an executor runs.
@@ -424,10 +419,7 @@ def lattice_moments(
     pairs = []
     for offset in offsets:
         if len(offset) != grid.ndim:
-            raise DataError(
-                f"offset {offset} has {len(offset)} numbers, but the image has {grid.ndim} "
-                "dimensions."
-            )
+            raise DataError(f"offset {offset} of an image that has {grid.ndim} dimensions.")
         right = np.roll(grid, [-step for step in offset], axis=tuple(range(grid.ndim)))
         codes, count = np.unique(grid * states + right, return_counts=True)
         pairs.append(PairCounts.from_codes(codes, count.astype(np.int64), states))

@@ -221,11 +221,8 @@ class Recipe:
         example = None
         for example in self.read(path):
             if example.layers is None:
-                raise DataError(
-                    "labels are missing: there should be a column for each of "
-                    f"{', '.join(self.layers)}.",
-                    path=path,
-                )
+                problem = f"labels are missing: there is no column for {', '.join(self.layers)}."
+                raise DataError(problem, path=path)
             yield example
         if example is None:
             raise DataError("there are no sentences in it.", path=path)
@@ -247,11 +244,8 @@ class Recipe:
             return
         for tokens in read_grmm(path):
             if tokens.layers and len(tokens.layers) != len(self.layers):
-                raise DataError(
-                    f"{len(tokens.layers)} labels a token where the model has the layers "
-                    f"{', '.join(self.layers)}.",
-                    path=path,
-                )
+                problem = f"{len(tokens.layers)} labels a token where the model has the layers "
+                raise DataError(f"{problem}{', '.join(self.layers)}.", path=path)
             items = [list(own) for own in tokens.features]
             yield LabelledSequence(items, tokens.layers or None, ((),) * len(tokens))
 
@@ -328,11 +322,8 @@ def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
     if not found:
         raise DataError("there is no token to learn from.", path=path)
     if wanted and len(wanted) != found:
-        raise DataError(
-            f"there are {found} labels a token, and {len(wanted)} names for them: name them all, "
-            "or none.",
-            path=path,
-        )
+        problem = f"there are {found} labels a token, and {len(wanted)} names: name all, or none."
+        raise DataError(problem, path=path)
     return wanted or tuple(f"layer{number}" for number in range(1, found + 1))
 
 

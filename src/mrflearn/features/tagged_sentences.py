@@ -76,8 +76,7 @@ def check_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> None
             )
         if some is not None and len(some) != len(sentence):
             raise DataError(
-                f"sentence {index} has {len(sentence)} words and {len(some)} tags; a word without "
-                "a tag has the tag None."
+                f"sentence {index} has {len(sentence)} words and {len(some)} tags; None is no tag."
             )
 
 

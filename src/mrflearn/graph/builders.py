@@ -248,10 +248,7 @@ def from_networkx(
     a number for all or one a node.
     """
     if graph.is_directed() or graph.is_multigraph():
-        raise GraphError(
-            "the graph is directed or has parallel edges; a Markov random field has neither. "
-            "Try networkx.Graph(graph)."
-        )
+        raise GraphError("a field has no directed or parallel edges. Try networkx.Graph(graph).")
     number = {name: i for i, name in enumerate(graph.nodes)}
     counts = state_counts(states, len(number)).clone()
     for name, own in graph.nodes(data="states"):

@@ -81,8 +81,7 @@ class FactorGroup:
         object.__setattr__(self, "table", numbers)
         if self.table.shape != (len(scope),):
             raise GraphError(
-                f"group '{self.name}' has {len(scope)} factors, but table numbers of shape "
-                f"{tuple(self.table.shape)}; each factor needs one."
+                f"group '{self.name}' has {len(scope)} factors, but {len(numbers)} table numbers."
             )
 
     def __len__(self) -> int:

@@ -75,14 +75,12 @@ class Potentials:
             expected, count = self.graph.shape(group), table.shape[0]
             if table.shape[1:] != expected:
                 raise GraphError(
-                    f"group '{group.name}': its variables have {expected} states, its tables the "
-                    f"shape {table.shape[1:]}."
+                    f"group '{group.name}': {expected} states, but tables of {table.shape[1:]}."
                 )
             wrong = group.table[(group.table < 0) | (group.table >= count)]
             if len(wrong):
                 raise GraphError(
-                    f"group '{group.name}': a factor reads table {int(wrong[0])}, but there are "
-                    f"{count} (0 to {count - 1})."
+                    f"group '{group.name}' reads table {int(wrong[0])}, but there are {count}."
                 )
         if not all(isinstance(own, DenseTable) for own in given):
             self.check_numbers()

@@ -167,8 +167,7 @@ def insist_possible(
     if len(lost):
         number = int(lost[0] if component is None else component[lost[0]])
         raise InferenceError(
-            f"component {number} has no possible assignment: nothing can be drawn from it. "
-            "Are too many scores -inf?"
+            f"component {number} has no possible assignment to draw. Are many scores -inf?"
         )
 
 

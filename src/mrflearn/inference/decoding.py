@@ -129,8 +129,7 @@ def best_list(
     graph = potentials.graph
     if count < 1 or graph.components != 1:
         raise InferenceError(
-            f"{count} best assignments of {graph.components} examples were asked for: ask for 1 or "
-            "more, of one example."
+            f"{count} best of {graph.components} examples: ask for 1 or more, of one example."
         )
     free = potentials.unary_scores() > -torch.inf  # an observed variable has no other state
     free = free if allowed is None else allowed & free

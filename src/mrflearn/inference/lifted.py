@@ -480,10 +480,8 @@ class TagChains(Spectral[TagPotentials]):
         """Scores of three tags in a row, words summed out; the first is absent if nothing asks."""
         distances = len(potentials.transitions)
         if distances > MOST_DISTANCES:
-            raise InferenceError(
-                f"chains bind tags up to {MOST_DISTANCES} apart, not {distances}; stars take any "
-                "distance."
-            )
+            bind = f"chains bind tags up to {MOST_DISTANCES} apart, not {distances}"
+            raise InferenceError(f"{bind}; stars take any distance.")
         weights = [part.weight for part in self.parts]
         duals = [balanced(own, weights) for own in self.duals(potentials).values()]
         rows = zip(self.parts, *duals, strict=True)

@@ -431,10 +431,7 @@ class Gibbs(Sampler):
         if min(self.sweeps, self.chains, self.thin) < 1 or self.burn_in < 0:
             raise InferenceError("sweeps, chains and thin must be at least 1, burn_in at least 0.")
         if self.sweeps < self.thin:
-            raise InferenceError(
-                f"{self.sweeps} sweeps of which each {self.thin}th is kept leave nothing. Raise "
-                "sweeps, or lower thin."
-            )
+            raise InferenceError(f"sweeps={self.sweeps} must be at least thin={self.thin}.")
 
     @one_thread()
     @torch.no_grad()

@@ -33,8 +33,7 @@ def ring_log_partition(potentials: WordPotentials, positions: int) -> Float[Tens
     """log Z of a ring, exactly; with gradients."""
     if positions <= potentials.offsets:
         raise InferenceError(
-            f"a ring of {positions} positions is too short for neighbours {potentials.offsets} "
-            "away."
+            f"a ring of {positions} words is too short for neighbours {potentials.offsets} away."
         )
     log_moves = window_moves(potentials)
     peak = log_moves.detach().amax()

@@ -56,8 +56,7 @@ class FieldBatch:
         for group, features in zip(self.graph.groups, self.features, strict=True):
             if len(group) and int(group.table.max()) >= features.tokens:
                 raise GraphError(
-                    f"group '{group.name}': a factor reads row {int(group.table.max())} of the "
-                    f"features, but there are {features.tokens}."
+                    f"group '{group.name}' reads row {int(group.table.max())} of {features.tokens}."
                 )
 
     def known(self) -> Bool[Tensor, " v"]:

@@ -200,8 +200,7 @@ def read_checkpoint(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise StorageError(
-            f"{path} cannot be read as a checkpoint ({error}): it is truncated, damaged, or "
-            "another kind of file."
+            f"{path} cannot be read ({error}): it is truncated, damaged, or no checkpoint."
         ) from error
 
 

@@ -407,9 +407,9 @@ def _check(objective: Objective[Any], start: Tensor, seed: int) -> None:
         raise TrainingError(f"seed={seed}: seeds count from 0.")
     if not bool(start.isfinite().all()):
         index = int((~start.isfinite()).int().argmax())
+        place = objective.layout.place(index)
         raise TrainingError(
-            f"parameter {objective.layout.place(index)} starts as {float(start[index])}; "
-            "starting parameters must be finite."
+            f"parameter {place} starts as {float(start[index])}, which is not finite."
         )
 
 

@@ -158,8 +158,7 @@ class StopRule:
     def __post_init__(self) -> None:
         if self.max_iterations < 0 or self.period < 1:
             raise TrainingError(
-                f"max_iterations={self.max_iterations}, period={self.period}: "
-                "the first must be >= 0, the second >= 1."
+                f"max_iterations={self.max_iterations} must be >= 0, period={self.period} >= 1."
             )
 
     def verdict(self, history: Sequence[Row], size: float, noise: float) -> Verdict | None:

@@ -79,10 +79,8 @@ class ByEpochs(ABC):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rate) and self.rate > 0):
-            raise TrainingError(
-                f"{type(self).__name__}: a learning rate of {self.rate} goes nowhere; it must be "
-                "positive."
-            )
+            name = type(self).__name__
+            raise TrainingError(f"{name}: a learning rate of {self.rate} goes nowhere: raise it.")
 
     @property
     def rule(self) -> StopRule:
