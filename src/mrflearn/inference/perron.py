@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.kernels.log_product import log_product, log_product_limits, positive, shifted_exp
+from mrflearn.kernels.log_product import log_product, log_product_limits, shifted_exp
 from mrflearn.kernels.low_rank import power_step, row_logsumexp, star_logsumexp
 
 PLAIN_STEPS = 6  # between two uses of Arnoldi's method
@@ -72,7 +72,7 @@ def onward(vectors: Vectors, gradient: Vectors) -> tuple[Vectors, Float[Tensor, 
     for its type's smallest number keeps that number instead of dying out.
     """
     weights, vectors = gradient[0].sum(1), vectors.detach()
-    further = (positive(gradient).log() - vectors).flip(0)
+    further = (_positive(gradient).log() - vectors).flip(0)
     limit = (further - vectors).amax(2).amin(0) + overlap(vectors) - weights.log()
     return normalised(further), weights @ limit
 
@@ -322,13 +322,13 @@ class TripleMatrices:
         own, highest = shifted_exp(vectors.view(top.shape), 2)
         sums = torch.einsum("fabc,fbc->fab", weights, own)
         shift = top + highest.unsqueeze(1)
-        return (positive(sums).log() + shift).flatten(1), (sums.log() + shift).flatten(1)
+        return (_positive(sums).log() + shift).flatten(1), (sums.log() + shift).flatten(1)
 
     def both_steps(self, vectors: Vectors) -> Vectors:
         """log (M^T u) and log (M v)."""
         weights, top = self._back
         own, highest = shifted_exp(vectors[0].view(top.shape), 1)
-        sums = positive(torch.einsum("fabc,fab->fbc", weights, own))
+        sums = _positive(torch.einsum("fabc,fab->fbc", weights, own))
         left = sums.log() + (top + highest.unsqueeze(2))
         return torch.stack((left.flatten(1), self.right_step(vectors[1])[0]))
 
@@ -349,7 +349,7 @@ class TripleMatrices:
                 break
             if step % 2:  # with M + lambda: no matrix goes round in circles
                 left, right = (left + before[0]) / 2, (right + before[1]) / 2
-        return positive(torch.stack((left, right))).log().flatten(2)
+        return _positive(torch.stack((left, right))).log().flatten(2)
 
     def alone(self, k: int) -> TripleMatrices:
         """One of the matrices."""
@@ -364,3 +364,7 @@ class TripleMatrices:
 
 def _of_sum_one(vectors: Float[Tensor, "f a b"]) -> Float[Tensor, "f a b"]:
     return vectors / vectors.sum((1, 2), keepdim=True)
+
+
+def _positive(sums: Tensor) -> Tensor:
+    return sums.clamp_min(torch.finfo(sums.dtype).tiny)

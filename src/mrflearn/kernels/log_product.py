@@ -33,15 +33,15 @@ def log_product_limits(
     """`log_product`, and the same from below: -inf where all terms of a sum are out of range."""
     sums, top_a, top_b = _sums(a, b)
     top = top_a + top_b.T
-    return positive(sums).log() + top, sums.log() + top
+    return _positive(sums).log() + top, sums.log() + top
 
 
 class _LogProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         sums, top_a, top_b = _sums(a, b)
-        ctx.save_for_backward(a, b, top_a, top_b, positive(sums))
-        return positive(sums).log() + top_a + top_b.T
+        ctx.save_for_backward(a, b, top_a, top_b, _positive(sums))
+        return _positive(sums).log() + top_a + top_b.T
 
     @staticmethod
     @once_differentiable
@@ -72,8 +72,8 @@ def shifted_exp(scores: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return (scores - top).exp(), top.squeeze(dim)
 
 
-def positive(sums: Tensor) -> Tensor:
-    """The sums, where terms below the type's range count as its least number."""
+def _positive(sums: Tensor) -> Tensor:
+    # Terms below the type's range count as its least number: a vector stays positive.
     return sums.clamp_min(torch.finfo(sums.dtype).tiny)
 
 
