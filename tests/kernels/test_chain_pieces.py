@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.kernels import chain_pieces
-from mrflearn.kernels.chain_pieces import PieceSums, sides
+from mrflearn.kernels.chain_pieces import ChainLoss, sides
 from mrflearn.kernels.chain_sums import Steps
 from support import chain_pieces as plain_pieces
 
@@ -29,7 +29,7 @@ def case(lengths: list[int], states: int, seed: int, spread: float = 1.0) -> Cas
     return unary, table, gold, own[steps.sequence], steps
 
 
-def sums(kind: str, found: Case, safe: bool = False) -> PieceSums:
+def sums(kind: str, found: Case, safe: bool = False) -> ChainLoss:
     unary, table, gold, amount, steps = found
     kernel = plain_pieces if safe else chain_pieces
     if kind == "pw":

@@ -21,6 +21,7 @@ from mrflearn.errors import DataError
 
 UNKNOWN = -1
 SEPARATOR = 0  # the number of its word and of its tag
+Sentences: TypeAlias = Sequence[Sequence[str]]
 Tags: TypeAlias = Sequence[str | None] | None
 
 
@@ -50,10 +51,7 @@ class TaggedSentences:
 
 
 def number_sentences(
-    sentences: Sequence[Sequence[str]],
-    tags: Sequence[Tags],
-    words: Mapping[str, int],
-    labels: Mapping[str, int],
+    sentences: Sentences, tags: Sequence[Tags], words: Mapping[str, int], labels: Mapping[str, int]
 ) -> TaggedSentences:
     """The sentences by number; a tag that is None, or all of them, stays unknown."""
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
@@ -64,7 +62,7 @@ def number_sentences(
     return TaggedSentences(word, tag, lengths)
 
 
-def check_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> None:
+def check_tags(sentences: Sentences, tags: Sequence[Tags]) -> None:
     """Raises `DataError` where sentences and tags do not belong together."""
     if len(sentences) != len(tags):
         raise DataError(f"there are {len(sentences)} sentences and tags for {len(tags)}.")
@@ -206,7 +204,7 @@ class TagCounts:
         return np.asarray(self.lexicon.sum(axis=1), dtype=np.float64)
 
 
-def count_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> TagCounts:
+def count_tags(sentences: Sentences, tags: Sequence[Tags]) -> TagCounts:
     """The counts of tagged sentences; words and tags are numbered as they come."""
     emissions: Counter[tuple[str | None, str, str]] = Counter()
     trigrams: Counter[tuple[str | None, ...]] = Counter()

@@ -7,19 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Int, Int64, Shaped
+from jaxtyping import Int64, Shaped
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.factor_graph import FactorGraph, Integers
 
 
 def sparse_graph(
-    weights: Shaped[np.ndarray, " e"],
-    first: Int[np.ndarray, " e"],
-    second: Int[np.ndarray, " e"],
-    nodes: int,
+    weights: Shaped[np.ndarray, " e"], first: Integers, second: Integers, nodes: int
 ) -> csr_array:
     """Weighted edges for `scipy.sparse.csgraph`; older versions of it take 32-bit indices alone."""
     ends = (first.astype(np.int32), second.astype(np.int32))

@@ -111,11 +111,7 @@ def _blocks(
 
 
 def _probabilities(
-    single: Rows,
-    pair: Float[Tensor, "q s s"],
-    steps: Steps,
-    spans: SegmentTable,
-    reading: ChunkReading,
+    single: Rows, pair: Tables, steps: Steps, spans: SegmentTable, reading: ChunkReading
 ) -> Float[Tensor, " k"]:
     """The probability of each span, whose sequences are numbered in the order of their ranks."""
     first = torch.tensor([rows.start for rows in steps.slices], device=single.device)

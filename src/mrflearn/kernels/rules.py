@@ -29,6 +29,8 @@ from mrflearn.kernels.low_rank import compressed
 
 RULE_COLUMNS = ("parent", "left", "right")
 AT_ONCE, AT_ONCE_ON_GPU = 2**13, 2**26  # elements that the products of a step may have
+PairValues = Float[Tensor, "q m b"]
+Totals = Float[Tensor, "y m b"]
 Room: TypeAlias = Literal["everywhere", "before the end", "after the start"]
 
 
@@ -316,9 +318,7 @@ class Semiring(NamedTuple):
     apply: Callable[[Any, Tensor, Tensor | None], Tensor]
 
 
-def _apply_matrix(
-    matrix: Tensor, values: Float[Tensor, "q m b"], total: Float[Tensor, "y m b"] | None
-) -> Float[Tensor, "y m b"]:
+def _apply_matrix(matrix: Tensor, values: PairValues, total: Totals | None) -> Totals:
     size = len(matrix), *values.shape[1:]
     if not matrix.shape[1] or not values[0].numel():
         return values.new_zeros(size) if total is None else total
@@ -327,10 +327,8 @@ def _apply_matrix(
 
 
 def _apply_maxima(
-    sums: tuple[SparseSums, Float[Tensor, " r"]],
-    values: Float[Tensor, "q m b"],
-    total: Float[Tensor, "y m b"] | None,
-) -> Float[Tensor, "y m b"]:
+    sums: tuple[SparseSums, Float[Tensor, " r"]], values: PairValues, total: Totals | None
+) -> Totals:
     listed, weight = sums
     if listed.source is not None:
         values = values.index_select(0, listed.source).add_(weight[:, None, None])
@@ -387,7 +385,7 @@ class SparseRole:
         ones = self.weight.new_ones(len(self.listed.pairs[0]))
         return tuple(self.semiring.prepare(end, ones) for end in self.listed.ends)
 
-    def pairs(self, splits: Splits) -> Float[Tensor, "q m b"]:
+    def pairs(self, splits: Splits) -> PairValues:
         """Products of the pairs that rules have, summed over splits."""
         one, other = self.listed.pairs
         first, second = (x.permute(3, 2, 1, 0) for x in (splits.first, splits.second))
@@ -413,13 +411,11 @@ class SparseRole:
                 self.semiring.add_(total[:, spans], self.semiring.total(products, 1))
         return total
 
-    def apply(self, pairs: Float[Tensor, "q m b"]) -> Float[Tensor, "b m x"]:
+    def apply(self, pairs: PairValues) -> Float[Tensor, "b m x"]:
         """The weighed sum over the pairs of each symbol."""
         return self.semiring.apply(self.gathered, pairs, None).permute(2, 1, 0)
 
-    def count(
-        self, own: Float[Tensor, "b m x"], pairs: Float[Tensor, "q m b"]
-    ) -> Float[Tensor, " r"]:
+    def count(self, own: Float[Tensor, "b m x"], pairs: PairValues) -> Float[Tensor, " r"]:
         """Products of the symbol and the pair of each rule, over all spans."""
         found = _turned(own).index_select(0, self.listed.symbol)
         return found.mul_(pairs.index_select(0, self.listed.pair)).sum(dim=(1, 2))

@@ -109,25 +109,16 @@ def _runs(
 
 
 def _apply(
-    times: Callable[..., Tensor],
-    out: Tensor,
-    left: Tensor,
-    right: Tensor,
-    slices: int = MOST_SLICES,
+    times: Callable[..., Tensor], out: Tensor, left: Tensor, right: Tensor, most: int = MOST_SLICES
 ) -> None:
     """Writes left times right; unrolls short inner axes, which would make for short inner loops."""
     length = out.shape[-1]
-    if out.ndim == 1 or length >= SHORT or length > slices or out.numel() < SMALL:
+    if out.ndim == 1 or length >= SHORT or length > most or out.numel() < SMALL:
         times(left, right, out=out)
         return
-    for i in range(length):
-        _apply(
-            times,
-            out[..., i],
-            left[..., min(i, left.shape[-1] - 1)],
-            right[..., min(i, right.shape[-1] - 1)],
-            slices // length,
-        )
+    factors = (own.expand_as(out).unbind(-1) for own in (left, right))
+    for target, one, other in zip(out.unbind(-1), *factors, strict=True):
+        _apply(times, target, one, other, most // length)
 
 
 # Tables of non-negative numbers of any magnitude: in linear form where that is safe, else logs.

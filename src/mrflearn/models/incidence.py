@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from mrflearn.features.features import CompiledFeatures, Numbering, attributes_of
-from mrflearn.features.index import FactorTemplate, cells_of
+from mrflearn.features.index import FactorTemplate, Pairs, cells_of
 
 # An attribute is narrow if it has weights for at most this share of the labels (or for one only).
 NARROW_SHARE = 16
@@ -54,14 +54,9 @@ class WeightPlan:
     narrow_first: Int64[Tensor, " a+1"]
 
     @classmethod
-    def of(
-        cls,
-        attribute: Int64[Tensor, " f"],
-        label: Int64[Tensor, " f"],
-        attributes: int,
-        labels: int,
-    ) -> WeightPlan:
-        """The plan of weights in ascending order of their attributes."""
+    def of(cls, pairs: Pairs, attributes: int, labels: int) -> WeightPlan:
+        """The plan of the weights of pairs (attribute, label) that rise by attribute."""
+        attribute, label = pairs
         count = torch.bincount(attribute, minlength=attributes)
         is_wide = count > max(1, labels // NARROW_SHARE)
         row = torch.where(is_wide, is_wide.cumsum(0) - 1, -1).int()
@@ -274,13 +269,13 @@ class SlicePlan:
         cells = shaped.permute(*given, *free).reshape(-1, size)
         if len(cells) == 1 and bool((cells[0].diff() > 0).all()):
             pairs = (template.attribute, template.cell)
-            plan = WeightPlan.of(*pairs, len(template.names), template.cells)
+            plan = WeightPlan.of(pairs, len(template.names), template.cells)
             return cls(template, cells, None, plan, given)
         place = cells.flatten().argsort()[template.cell]
         other, label = place.div(size, rounding_mode="floor"), place % size
         codes, number = torch.unique(template.attribute * len(cells) + other, return_inverse=True)
         order = (number * size + label).argsort()
-        plan = WeightPlan.of(number[order], label[order], len(codes), size)
+        plan = WeightPlan.of((number[order], label[order]), len(codes), size)
         plan = replace(plan, wide=order[plan.wide], narrow=order[plan.narrow])
         return cls(template, cells, codes, plan, given)
 

@@ -27,6 +27,8 @@ from mrflearn.models.composite_lm import (
     shares_by_group,
 )
 
+Documents = Float[Tensor, "d h"]  # the topic shares of each
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,7 @@ class Expected:
     tags: Float[Tensor, "w a"]  # each word with each preterminal
     rules: Float[Tensor, " r"]
     start: Float[Tensor, " s"]
-    documents: Float[Tensor, "d h"]
+    documents: Documents
 
     def __add__(self, other: Expected) -> Expected:
         names = ("log_likelihood", "impossible", "weights", "tags", "rules", "start", "documents")
@@ -66,7 +68,7 @@ class ExpectedCounts:
     """The E step of a batch: a task for an executor."""
 
     model: CompositeModel
-    documents: Float[Tensor, "d h"]
+    documents: Documents
 
     @torch.no_grad()
     def __call__(self, batch: TokenBatch) -> Expected:
@@ -92,10 +94,7 @@ class ExpectedCounts:
 
 
 def expect(
-    model: CompositeModel,
-    documents: Float[Tensor, "d h"],
-    batches: Sequence[TokenBatch],
-    executor: Executor,
+    model: CompositeModel, documents: Documents, batches: Sequence[TokenBatch], executor: Executor
 ) -> Expected:
     """The E step: expected counts over all batches; an error where a sentence is impossible."""
     found: Expected = executor.total(ExpectedCounts(model, documents), batches)
@@ -150,7 +149,7 @@ class RulePrior:
 
 @torch.no_grad()
 def sentence_log_likelihoods(
-    model: CompositeModel, batch: TokenBatch, documents: Float[Tensor, "d h"]
+    model: CompositeModel, batch: TokenBatch, documents: Documents
 ) -> Float[Tensor, " s"]:
     """log p of each sentence of a batch, its end included, in nats."""
     tokens = batch.to(model)

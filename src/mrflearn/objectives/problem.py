@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -178,6 +178,7 @@ class Meter:
 
 
 @final
+@dataclass(eq=False)
 class Problem:
     """An objective with its penalty as a function of one vector of the type and device of `like`.
 
@@ -185,23 +186,18 @@ class Problem:
     functions of the parameters themselves.
     """
 
-    def __init__(
-        self,
-        objective: Objective[Any],
-        penalty: Penalty,
-        scaling: Scaling | None,
-        like: Vector,
-        seed: int,
-        meter: Meter,
-    ) -> None:
-        self.objective = objective
-        self.penalty = penalty.on(objective.layout, like)
-        self.scaling = scaling
-        self.seed = seed
-        self.meter = meter
-        if isinstance(scaling, Diagonal):
-            self.scaling = Diagonal(scaling.sizes.to(like))
-        elif scaling is not None and self.penalty.has_l1:
+    objective: Objective[Any]
+    strengths: InitVar[Penalty]
+    scaling: Scaling | None
+    like: InitVar[Vector]
+    seed: int
+    meter: Meter
+
+    def __post_init__(self, strengths: Penalty, like: Vector) -> None:
+        self.penalty = strengths.on(self.objective.layout, like)
+        if isinstance(self.scaling, Diagonal):
+            self.scaling = Diagonal(self.scaling.sizes.to(like))
+        elif self.scaling is not None and self.penalty.has_l1:
             raise TrainingError("coordinates that mix parameters take no L1 penalty.")
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -160,11 +160,7 @@ def start_topics(text: DocumentStream, shape: CompositeShape, documents: int, se
 
 
 def start_model(
-    shape: CompositeShape,
-    train: Sequence[TokenBatch],
-    topics: PLSA,
-    grammar: GrammarStart,
-    given: bool,
+    shape: CompositeShape, train: list[TokenBatch], topics: PLSA, grammar: GrammarStart, given: bool
 ) -> CompositeModel:
     """Relative frequencies in every level, hidden things guessed from the word and the document.
 

@@ -60,12 +60,7 @@ class OWLQN(QuasiNewton):
         return False
 
 
-def pseudo_gradient(
-    vector: Vector,
-    gradient: Vector,
-    l1: float | Vector,
-    out: Vector,
-) -> Vector:
+def pseudo_gradient(vector: Vector, gradient: Vector, l1: float | Vector, out: Vector) -> Vector:
     """Writes the one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
     # At zero the corner gives way only to a slope steeper than itself.
     at_zero = gradient.clamp(-l1, l1).neg_().add_(gradient)  # type: ignore[arg-type]
