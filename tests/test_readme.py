@@ -16,6 +16,7 @@ SHOWN = ("start", "flow", "extend", "reference", "migrate")
 NO_CODE = {"index.md"}
 PAGES = [
     ROOT / "README.md",
+    ROOT / "docs" / "index.md",
     *(
         page
         for folder in SHOWN
@@ -71,6 +72,7 @@ def check_composite(printed: str) -> None:
 # What a page says of its results must hold; what others print is only printed.
 CHECKS: dict[str, Callable[[str], None]] = {
     "README.md": check_readme,
+    "index.md": check_readme,
     "crf.md": check_crf,
     "crf-estimators.md": check_crf_estimators,
     "graph-crf.md": check_graph_crf,

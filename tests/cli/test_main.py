@@ -104,7 +104,7 @@ def test_jobs_are_a_number_of_cores(words: str) -> None:
     for jobs in ("0", "-2"):
         found = run(*words.split(), "absent.txt", "-o", "absent.moments", "--jobs", jobs)
         assert found.code == 2
-        assert f"{jobs} is no number of cores" in found.err
+        assert f"{jobs}: needs a positive number of cores" in found.err
 
 
 def test_pictures_are_drawn_and_held_out_data_is_named_alike() -> None:

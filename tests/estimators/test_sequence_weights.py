@@ -33,5 +33,5 @@ def test_the_rule_is_that_of_ccmpred(identity: float, columns: int, needed: int)
 
 @pytest.mark.parametrize("identity", [0.0, -1.0, 1.5])
 def test_an_impossible_share_is_refused(identity: float) -> None:
-    with pytest.raises(DataError, match="no share of columns"):
+    with pytest.raises(DataError, match="above 0 and at most 1"):
         agreeing_columns(identity, 10)

@@ -89,7 +89,7 @@ def _picture(path: Path | None) -> Path | None:
 
 def _cores(jobs: int | None) -> int | None:
     if jobs is not None and jobs < 1 and jobs != -1:
-        raise typer.BadParameter(f"{jobs} is no number of cores; -1 stands for all of them.")
+        raise typer.BadParameter(f"{jobs}: needs a positive number of cores, or -1 for all.")
     return jobs
 
 

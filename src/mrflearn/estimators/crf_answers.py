@@ -39,7 +39,7 @@ COLDEST, HOTTEST = 0.01, 100.0  # temperatures
 
 
 class ScoredSpan(NamedTuple):
-    """What lies from `start` up to, but not at, `end`, and the probability that it is a chunk."""
+    """The tokens from `start` up to, but excluding, `end`, and the probability of this chunk."""
 
     start: int
     end: int
@@ -76,7 +76,7 @@ class ChainAnswers(LogLinearLabeller):
 
     @property
     def size_(self) -> int:
-        """How many bytes the weights take."""
+        """The size of the weights in memory, in bytes."""
         return self._learned(lambda own: sum(part.nbytes for part in own.parameters().values()))
 
     @property

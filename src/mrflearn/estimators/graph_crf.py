@@ -300,7 +300,7 @@ def _from_factor_graph(
             )
         found.append(own)
     if graph.components > 1:
-        raise DataError(f"example {number} is a batch of {graph.components}; hand over each alone.")
+        raise DataError(f"example {number} is a batch of {graph.components}; give each by itself.")
     return GraphExample(graph, tuple(found), None, True)
 
 

@@ -218,7 +218,7 @@ class FactorialCRF(LayeredSequences):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SkipChainCRF(LayeredSequences):
-    """A chain whose far tokens are joined by a rule [Sutton and McCallum 2009, eq. 41].
+    """A chain with skip edges between tokens that a rule joins [Sutton and McCallum 2009, eq. 41].
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class PCFG(Estimator, ScoresText):
     random_state: int = 0
 
     def fit(self, X: Trees, y: object = None) -> Self:
-        """Reads the grammar off trees.
+        """Learns the grammar from trees.
 
         Parameters
         ----------

@@ -258,7 +258,7 @@ def agreeing_columns(identity: float, columns: int) -> int:
     As in CCMpred: in *more than* ceil(identity * columns) of them.
     """
     if not 0 < identity <= 1:
-        raise DataError(f"an identity of {identity} is no share of columns; 0.8 is usual.")
+        raise DataError(f"identity={identity} must be above 0 and at most 1; 0.8 is usual.")
     # Shares such as 0.8 are not exact in binary: 0.8 * 75 must not be rounded up to 61.
     return 1 + math.ceil(identity * columns - 1e-9 * columns)
 

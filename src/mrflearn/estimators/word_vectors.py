@@ -170,7 +170,7 @@ class WordSpace(Estimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class WordVectors(WordSpace):
-    """Word vectors in closed form: words are near where they stand near the same words.
+    """Word vectors in closed form: words that occur near the same words are similar.
 
     The pair scores of a Markov random field that is the same at all offsets are positive pointwise
     mutual information (PPMI); the vectors are its leading singular vectors.  Nothing is trained.

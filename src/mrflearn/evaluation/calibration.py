@@ -19,7 +19,7 @@ from mrflearn.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Answers by confidence: `edges` of the bins, and in each bin how many, how sure, how right."""
+    """Answers in bins of confidence: their `edges`, counts, mean confidences and accuracies."""
 
     edges: Float[np.ndarray, " k+1"]
     counts: Float[np.ndarray, " k"]
@@ -37,7 +37,7 @@ class Reliability:
         return float(self._gaps.max(initial=0.0))
 
     def rows(self) -> list[tuple[str, int, float, float]]:
-        """The bins that have answers: from where to where, how many, how sure, how right."""
+        """The bins that have answers: both edges, count, mean confidence, accuracy."""
         columns = self.edges[:-1], self.edges[1:], self.counts, self.confidence, self.accuracy
         return [
             (f"{low:.1f} - {high:.1f}", int(count), sure, right)

@@ -62,7 +62,7 @@ class CosineSpace:
 
 
 def word_similarity(space: CosineSpace, pairs: Iterable[WordPair]) -> SimilarityScore:
-    """The agreement of cosines with people's scores; NaN where fewer than three pairs remain."""
+    """Spearman's correlation of cosines and human scores; NaN for fewer than three pairs."""
     every = list(pairs)
     found = [(space.find(pair.first), space.find(pair.second), pair.score) for pair in every]
     kept = [(a, b, score) for a, b, score in found if a is not None and b is not None]

@@ -102,7 +102,7 @@ def confusion(truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
 
 
 def many_to_one(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> float:
-    """The share of right tokens when every found tag stands for the true one it meets most."""
+    """The accuracy when every induced tag is mapped to its most frequent true tag."""
     counts = confusion(truth, found).counts
     return float(counts.max(axis=0).sum()) / float(counts.sum()) if counts.size else math.nan
 

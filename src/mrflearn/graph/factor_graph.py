@@ -93,7 +93,7 @@ class FactorGroup:
 
     @classmethod
     def tied(cls, name: str, scope: Int[Tensor, "f a"]) -> FactorGroup:
-        """A group whose factors all read one and the same table."""
+        """A group whose factors all share one table."""
         scope = whole_numbers(scope, f"scope of group '{name}'")
         return cls(name, scope, torch.zeros(len(scope), dtype=torch.int64, device=scope.device))
 

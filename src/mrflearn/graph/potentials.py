@@ -107,7 +107,7 @@ class Potentials:
         return total
 
     def score(self, assignment: Int[Tensor, "*n v"]) -> Float[Tensor, "*n c"]:
-        """The unnormalised log-probability of full assignments, one number a component."""
+        """The unnormalised log-probability of full assignments, one number per component."""
         assignment = torch.as_tensor(assignment, device=self.graph.device)
         graph = self.graph
         if assignment.shape[-1:] != (graph.variables,):

@@ -149,7 +149,7 @@ class BeliefPropagation(BeliefMethod):
         return beliefs_at(potentials, field, rest, kind)
 
     def best(self, potentials: Potentials) -> Decoding:
-        """Max-product, decoded along a spanning forest, then climbing one variable at a time."""
+        """Max-product, decoded along a spanning forest, then iterated conditional modes (ICM)."""
         field, rest = self._pass(potentials, None, torch.amax)
         exact = _surely_exact(potentials.graph, rest)
         assignment = follow_messages(field, rest.messages)

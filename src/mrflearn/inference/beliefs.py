@@ -42,7 +42,7 @@ class Beliefs:
 
 @dataclass(frozen=True, eq=False)
 class Decoding:
-    """A best assignment and its score (one a component), and whether it is surely the best.
+    """The best assignment found, its score per component, and whether it is proven optimal.
 
     Where a component has no possible assignment its score is -inf.
     """

@@ -415,7 +415,7 @@ class GibbsRun:
 @final
 @dataclass(frozen=True)
 class Gibbs(Sampler):
-    """Chains run side by side; `burn_in` sweeps are thrown away, then every `thin`-th is kept.
+    """Parallel chains; the first `burn_in` sweeps are discarded, then every `thin`-th is kept.
 
     `sweeps` counts those after the burn-in, in each chain.  Chains start from states of positive
     probability, but where -inf entries cut the space in pieces a chain stays in the piece where it

@@ -62,7 +62,7 @@ def read_sentences(*paths: PathLike, keep_blank: bool = False) -> Generator[list
 
 
 def write_sentences(path: PathLike, sentences: Iterable[Sequence[str]]) -> None:
-    """Writes one sentence a line, tokens joined by one space; the file appears when complete."""
+    """Writes one sentence per line, tokens joined by one space; the file appears when complete."""
     with write_text(path) as stream:
         for number, tokens in enumerate(sentences, start=1):
             stream.write(" ".join(check_words(*tokens, of=f"sentence {number}: ")) + "\n")
@@ -154,7 +154,7 @@ def hold_documents(documents: Documents) -> list[Document]:
 
 
 def write_documents(path: PathLike, documents: Iterable[Document]) -> None:
-    """Writes one sentence a line, a blank line between documents."""
+    """Writes one sentence per line, a blank line between documents."""
     with write_text(path) as stream:
         for number, document in enumerate(documents, start=1):
             if number > 1:
@@ -235,7 +235,7 @@ class Vocabulary:
             return cls(tuple(line for _, line in read_lines(path)))
 
     def save(self, path: PathLike) -> None:
-        """Writes one word a line, in the order of the ids."""
+        """Writes one word per line, in the order of the ids."""
         for index, word in enumerate(self.words):
             if "\n" in word or word.endswith("\r"):
                 raise DataError(f"word {index}, {word!r}, cannot be one line of a text file.")

@@ -114,7 +114,7 @@ def parse_columns(
 def write_columns(
     path: PathLike, sentences: Iterable[ColumnSentence], separator: str = " "
 ) -> None:
-    """Writes one token a line; where `document` rises, a document mark comes first."""
+    """Writes one token per line; where `document` rises, a document mark comes first."""
     split = _splitter(None if separator == " " else separator)
     document = 0
     with write_text(path) as stream:
@@ -236,7 +236,7 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
 
 
 def write_tagged(path: PathLike, sentences: Iterable[TaggedSentence]) -> None:
-    """Writes one sentence a line, and a document mark wherever document or genre changes."""
+    """Writes one sentence per line, and a document mark wherever document or genre changes."""
     place: tuple[str | None, str | None] = (None, None)
     with write_text(path) as stream:
         for sentence in sentences:

@@ -57,7 +57,7 @@ def read_graphs(path: PathLike) -> Iterator[LabelledGraph]:
 
 
 def write_graphs(path: PathLike, graphs: Iterable[LabelledGraph]) -> None:
-    """Writes one graph a line."""
+    """Writes one graph per line."""
     with write_text(path) as stream:
         for graph in graphs:
             stream.write(json.dumps(_record(graph), ensure_ascii=False) + "\n")

@@ -77,7 +77,7 @@ def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:
 
 
 def write_trees(path: PathLike, trees: Iterable[Tree]) -> None:
-    """Writes one tree a line, without an outer unlabelled bracket."""
+    """Writes one tree per line, without an outer unlabelled bracket."""
     with write_text(path) as stream:
         for tree in trees:
             for node in tree.nodes():

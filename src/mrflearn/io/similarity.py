@@ -48,7 +48,7 @@ def read_pairs(path: PathLike) -> Iterator[WordPair]:
 
 
 def write_pairs(path: PathLike, pairs: Iterable[WordPair]) -> None:
-    """Writes one pair a line, with tabs between."""
+    """Writes one pair per line, with tabs between."""
     with write_text(path) as stream:
         for pair in pairs:
             words = check_words(pair.first, pair.second)
@@ -69,7 +69,7 @@ def read_analogies(path: PathLike) -> Iterator[Analogy]:
 
 
 def write_analogies(path: PathLike, analogies: Iterable[Analogy]) -> None:
-    """Writes one question a line, and a line for each new section."""
+    """Writes one question per line, and a line for each new section."""
     section = ""
     with write_text(path) as stream:
         for own in analogies:

@@ -27,7 +27,7 @@ SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
 class Span(NamedTuple):
-    """What lies from `start` up to, but not at, `end`."""
+    """The tokens from `start` up to, but excluding, `end`."""
 
     start: int
     end: int

@@ -156,7 +156,7 @@ def _colours(strengths: Array, signed: bool) -> tuple[str, float, float]:
 def draw_lattices(
     fields: Mapping[str, tuple[Array, Array]], edges: NDArray[np.int64], columns: int
 ) -> Any:
-    """One panel a field: (spin fields, spin couplings) as coloured nodes and edges of a grid."""
+    """One panel per field: (spin fields, spin couplings) as coloured nodes and edges of a grid."""
     from matplotlib.collections import LineCollection
 
     figure, axes = panels(len(fields), width=3.3, height=3.6)
@@ -188,7 +188,7 @@ def draw_recovery(truth: Array, estimates: Mapping[str, Array]) -> Any:
 
 
 def draw_moments(matches: Mapping[str, tuple[Array, Array]]) -> Any:
-    """One panel a kind of frequency: (in the data, in the field)."""
+    """One panel per kind of frequency: (in the data, in the field)."""
     figure, axes = panels(len(matches), width=4.2, height=4.0)
     for axis, (title, (data, field)), colour in zip(axes, matches.items(), COLOURS, strict=False):
         axis.plot([0, 1], [0, 1], color=INK, lw=0.8, zorder=1)

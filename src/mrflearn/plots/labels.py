@@ -42,7 +42,7 @@ def draw_confusion(table: Confusion, *, most: int = 30) -> Any:
 
 
 def draw_reliability(tables: Mapping[str, Reliability]) -> Any:
-    """One panel a table: accuracy by confidence over the diagonal, answers counted below it.
+    """One panel per table: accuracy by confidence over the diagonal, answers counted below it.
 
     The gap between a bar and the diagonal is what the calibration error averages.
     """
