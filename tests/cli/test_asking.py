@@ -68,7 +68,7 @@ def test_each_verb_answers_or_says_what_else_to_ask(folder: Path, kind: str, ver
     ("kind", "words"),
     [
         ("NgramLanguageModel", ["--method", "ais"]),
-        ("LanguageModel", ["--columns", "1"]),
+        ("LanguageModel", ["--keep", "1"]),
         ("PCFG", ["--drop-inserts"]),
     ],
 )

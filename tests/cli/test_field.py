@@ -34,7 +34,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(table: Path) -> Path:
     output = table.parent / "model"
-    done = run("train", "field", str(table), "--columns", ",".join(NAMES), "-q", "-o", str(output))
+    done = run("train", "field", str(table), "--keep", ",".join(NAMES), "-q", "-o", str(output))
     assert done.code == 0, done.err
     told = done.facts()
     names = ("variables", "couplings", "samples", "estimator")
@@ -83,7 +83,7 @@ def test_inspect_names_the_strongest_edge(model: Path, tmp_path: Path) -> None:
 
 
 def test_score_and_evaluate_agree(model: Path, table: Path, tmp_path: Path) -> None:
-    columns = ["--columns", ",".join(NAMES)]
+    columns = ["--keep", ",".join(NAMES)]
     scored = run("score", str(model), str(table), *columns, "--json").json()
     picture = tmp_path / "pictures" / "moments.png"
     answered = run("evaluate", str(model), str(table), *columns, "--plot", str(picture), "--json")
@@ -195,7 +195,7 @@ def test_options_for_the_other_kind_of_file_are_refused(
     potts: Path, family: Path, table: Path
 ) -> None:
     for words, says in (
-        ([str(family), "--columns", "1"], "is an alignment, and all of it is used"),
+        ([str(family), "--keep", "1"], "is an alignment, and all of it is used"),
         ([str(table), "--drop-inserts"], "only for alignments"),
         ([str(table), "--molecule", "rna"], "only for alignments"),
     ):
@@ -205,7 +205,7 @@ def test_options_for_the_other_kind_of_file_are_refused(
 
 
 def test_edges_are_learned_where_they_are_asked_for(table: Path, tmp_path: Path) -> None:
-    words = [str(table), "--columns", ",".join(NAMES), "--graph", "learn", "-q", "--json"]
+    words = [str(table), "--keep", ",".join(NAMES), "--graph", "learn", "-q", "--json"]
     done = run("train", "field", *words, "--estimator", "ml", "-o", str(tmp_path / "m"))
     assert done.code == 0, done.err
     assert "1 edges found among 3 variables" in done.err
@@ -230,9 +230,9 @@ def test_shards_are_learned_from_together(table: Path, tmp_path: Path, jobs: str
     ("words", "complaint"),
     [
         (["{table}"], "'text' as a state"),
-        (["{table}", "--columns", "left,wrong"], "no column 'wrong'"),
-        (["{table}", "--columns", "left,right,alone", "--graph", "grid:2x2"], "has 4 variables"),
-        (["{table}", "{table}", "--columns", "left,alone", "--estimator", "pl"], "give it samples"),
+        (["{table}", "--keep", "left,wrong"], "no column 'wrong'"),
+        (["{table}", "--keep", "left,right,alone", "--graph", "grid:2x2"], "has 4 variables"),
+        (["{table}", "{table}", "--keep", "left,alone", "--estimator", "pl"], "give it samples"),
         (["{family}", "{family}"], "one file"),
         (["{family}", "--molecule", "rna"], "not of the rna alphabet"),
         (["{table}", "--engine", "spark"], "needs --master"),

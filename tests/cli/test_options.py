@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from mrflearn.cli.options import TABLE, of_estimators
 from support.command import run
 from support.option_table import EXCLUDED, TRAINED, written
 
-COMMANDS: dict[str, Any] = get_command(app).commands["train"].commands  # type: ignore[attr-defined]
+VERBS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, Any] = VERBS["train"].commands
 HEAVY = ("torch", "scipy", "sklearn", "pandas", "matplotlib")
 
 
@@ -66,6 +68,19 @@ def test_what_fit_can_do_is_offered(noun: str) -> None:
         offered = {"validation", "checkpoint", "resume"} & fit.keys()
         offered |= {"engine", "master"} if "executor" in fit else set()
         assert offered <= options
+
+
+# Python's names of one thing: a seed, columns to learn, columns to read.
+SYNONYMS = {"seed": "random_state", "tags": "labels", "keep": "columns"}
+
+
+def test_an_option_means_the_same_in_every_command() -> None:
+    meanings: dict[str, set[str]] = defaultdict(set)
+    for command in [*VERBS.values(), *COMMANDS.values()]:
+        for own in command.params:
+            for option in own.opts if own.param_type_name == "option" else ():
+                meanings[option].add(SYNONYMS.get(own.name, own.name))
+    assert not {option: names for option, names in meanings.items() if len(names) > 1}
 
 
 @pytest.mark.parametrize("width", [80, 120])

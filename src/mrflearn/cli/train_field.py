@@ -101,7 +101,7 @@ def read_rows(
             raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")
         return read_samples(path, columns=_picked(columns))
     if columns is not None:
-        raise typer.BadParameter(f"--columns: {path} is an alignment, and all of it is used.")
+        raise typer.BadParameter(f"--keep: {path} is an alignment, and all of it is used.")
     alignment = read_alignment(path, molecule, drop_inserts=drop_inserts)
     if alignment.unknown:
         remark(f"{alignment.unknown:,} letters outside the {molecule} alphabet are gaps")
