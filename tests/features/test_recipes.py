@@ -25,6 +25,9 @@ def file(tmp_path: Path) -> Path:
 
 def test_columns_are_named_by_their_place_unless_named(file: Path) -> None:
     assert Recipe.of(file) == Recipe("columns", ("word", "column2", "label"), "label")
+    named = Recipe.of(file, columns=("word", "pos", "chunk"))
+    (items,) = named([("Dogs", "NNS")])
+    assert {"w[0]=Dogs", "pos[0]=NNS", "pos[-1]=<start>"} <= set(items)
     named = Recipe.of(file, columns=["w", "pos", "np"], labels="pos")
     assert named.seen == ("w", "np")
 

@@ -79,7 +79,7 @@ def test_word_features_look_at_spelling_and_neighbours() -> None:
     assert "w[1]=<end>" in third
     assert not any(name.startswith("c1") for name in first)
     tagged = word_features(list(zip(WORDS, TAGS, strict=True)))
-    assert {"c1[0]=VBZ", "c1[-1,0]=PRP|VBZ", "w[0]=reckons"} <= set(tagged[1])
+    assert {"column2[0]=VBZ", "column2[-1,0]=PRP|VBZ", "w[0]=reckons"} <= set(tagged[1])
     assert word_features([]) == []
 
 

@@ -168,7 +168,9 @@ class Recipe:
             raise DataError(
                 f"a token has {len(columns)} cells; the model looks at {', '.join(self.seen)}."
             )
-        return _word_features(columns) if self.template is None else self._templates(columns)
+        if self.template is not None:
+            return self._templates(columns)
+        return _word_features(columns, self.seen[1:])
 
     @cached_property
     def _function(self) -> Function | None:
@@ -350,7 +352,8 @@ def word_features(sentence: Sequence[str | Sequence[str]]) -> list[list[str]]:
     A token is a word, or a sequence whose first cell is the word and whose other cells (a part of
     speech, say) become features too.  For each token: the word two before to two after and its
     pairs with its neighbours; its lower-case form, prefixes and suffixes of up to 4 letters,
-    shape, digits and capitals; every further column in the same window, with its pairs.
+    shape, digits and capitals; every further column in the same window, with its pairs, as
+    `column2[0]=NN` (by its name, `pos[0]=NN`, in models that know the names of columns).
     """
     return _word_features(_columns(sentence)) if sentence else []
 
@@ -364,10 +367,14 @@ def _columns(sentence: Sequence[str | Sequence[str]]) -> list[tuple[str, ...]]:
     return list(zip(*tokens, strict=True))
 
 
-def _word_features(columns: Sequence[Sequence[str]]) -> list[list[str]]:
+def _word_features(
+    columns: Sequence[Sequence[str]], further: Sequence[str] = ()
+) -> list[list[str]]:
+    """Those of words and of the `further` columns by name; column2, column3 without names."""
     result = [["bias", *_spelling(word)] for word in columns[0]]
-    for number, column in enumerate(columns):
-        _add_window("w" if number == 0 else f"c{number}", column, result)
+    names = further or [f"column{number}" for number in range(2, len(columns) + 1)]
+    for name, column in zip(("w", *names), columns, strict=True):
+        _add_window(name, column, result)
     return result
 
 
