@@ -55,6 +55,10 @@ def test_training_in_words(text, tmp_path):
     assert "bounds are proven" in found.err
     assert "training text" in found.err
     assert "--validation" in found.err
+    assert "--min-count 2" in found.err
+    (tmp_path / "new.txt").write_text("the zebra sat\n")
+    assert "held no <unk>" in run("score", str(tmp_path / "m"), str(tmp_path / "new.txt")).err
+    assert "held no <unk>" not in run("score", str(tmp_path / "m"), str(text)).err
 
 
 def test_moments_train_like_text(text, tmp_path):

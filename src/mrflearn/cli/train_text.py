@@ -25,6 +25,11 @@ def lm(job: Job, text: list[Path], validation: Path | None) -> Any:
             "the bound is that of the training text, and new text has a lower one: hold some text "
             "out and name it by --validation, or rate it by `mrflearn score`"
         )
+    if not model.unknown_seen_:
+        remark(
+            "no training word is <unk>, so text with new words will have hardly a probability: "
+            "--min-count 2 reads rare words as <unk>"
+        )
     return model
 
 

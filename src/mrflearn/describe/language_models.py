@@ -166,6 +166,8 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
             facts |= {"effective_chains": round(found.effective_chains, 1)}
         ends = method not in ("exact", "pl")  # these predict no ends: there is no perplexity
         note = f"positions count the {self.model.context} separators of each sentence too"
+        if found.unknown and not self.model.unknown_seen_:
+            note += f"; the training text held no {UNKNOWN}, and so this one is hardly possible"
         return [*perplexity(found, facts, ends=ends), Note(note)]
 
     def sample(self, n: int, seed: int, output: Path | None, as_json: bool = False) -> Blocks:

@@ -109,6 +109,8 @@ class LanguageModel(WordSpace, ScoresText):
     ----------
     vocabulary_ : Vocabulary
         The words, with `<S>` for sentence boundaries and `<unk>` for any other word.
+    unknown_seen_ : bool
+        Whether the training text held `<unk>`; else text with other words has hardly a probability.
     vectors_ : ndarray of shape (words, dims)
         The vector of each word (U), in the order of the vocabulary.
     bound_, validation_bound_ : float
@@ -194,6 +196,7 @@ class LanguageModel(WordSpace, ScoresText):
         fitted = self._train(text, moments, settings, held_out)
         self.outcome_, self.log_partition_bound_ = fitted
         self.model_, self.vocabulary_ = fitted.model, words
+        self.unknown_seen_ = bool(moments.unary[words.unknown])
         self._lengths = np.stack([moments.lengths, moments.length_counts])
         self.bound_ = self._mean_bound(moments)
         self.validation_bound_ = None if held_out is None else self._mean_bound(held_out)
@@ -388,6 +391,7 @@ class LanguageModel(WordSpace, ScoresText):
         kept = {
             "ceiling": asdict(self.log_partition_bound_),
             "words": list(self.vocabulary_.words),
+            "unknown_seen": self.unknown_seen_,
             "bound": self.bound_,
             "validation_bound": self.validation_bound_,
             **self._training_parts(),
@@ -402,6 +406,7 @@ class LanguageModel(WordSpace, ScoresText):
         self.vocabulary_ = Vocabulary(texts(learned, "words"))
         if len(self.vocabulary_) != model.states or duals.shape != (model.offsets, model.states):
             raise DataError("words, duals and scores differ in number")
+        self.unknown_seen_ = bool(learned["unknown_seen"])
         self._lengths = tensors["lengths"].cpu().numpy()
         self.bound_ = figure(learned["bound"])
         held_out = learned["validation_bound"]
