@@ -6,6 +6,8 @@ Each message says what was seen, what it may mean, and what to try.  The command
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -94,3 +96,11 @@ class TrainingWarning(MrflearnWarning):
 
 class AccuracyWarning(MrflearnWarning):
     """An estimate is less certain than asked for; the text says how uncertain, and what to try."""
+
+
+def warn_user(message: str, category: type[MrflearnWarning] = DataWarning) -> None:
+    """Warns at the line that called this library, however deep inside it the reason was found."""
+    level, frame = 1, inspect.currentframe()
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in ("mrflearn", "torch"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -53,14 +53,18 @@ def test_spins_come_back_as_spins(samples: Path, tmp_path: Path) -> None:
     assert (written.code, set(np.load(tmp_path / "new.npy").ravel().tolist())) == (0, {-1, 1})
 
 
-def test_too_few_samples_are_told_and_nothing_is_written(tmp_path: Path) -> None:
-    (tmp_path / "few.txt").write_text("0000\n0110\n")
-    options = ["--graph", "grid:2x2", "--estimator", "lap", "-o", str(tmp_path / "m"), "-q"]
-    result = run("train", "field", str(tmp_path / "few.txt"), *options)
-    assert result.code == 1
-    assert "too few samples for clique" in result.err
-    assert "--l2" in result.err
-    assert not (tmp_path / "m").exists()
+def test_a_state_that_no_row_has_is_named_and_a_penalty_advised(tmp_path: Path) -> None:
+    rows = "\n".join(["0,0", "1,1", "1,2"] * 9)
+    (tmp_path / "few.csv").write_text(f"sleep,mood\n{rows}\n")
+    command = ["train", "field", str(tmp_path / "few.csv"), "-q", "-o", str(tmp_path / "m")]
+    result = run(*command)
+    assert result.code == 0
+    assert "column 'sleep' = 0 and column 'mood' = 1" in result.err
+    assert "(--l2 0.1)" in result.err
+    refused = run(*command, "--overwrite", "--estimator", "pmm")
+    assert refused.code == 1
+    assert "column 'sleep' = 0 and column 'mood' = 1" in refused.err
+    assert not run(*command, "--overwrite", "--l2", "0.1").err.count("penalty")
 
 
 @pytest.mark.parametrize(

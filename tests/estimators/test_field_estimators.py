@@ -137,8 +137,6 @@ def test_settings_are_checked_before_anything_is_done() -> None:
     ):
         with pytest.raises(MrflearnError, match=says):
             MarkovField("grid:2x2", **settings).fit(rows)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="too few samples for clique"):
-        MarkovField("grid:2x2", estimator="lap").fit(rows)
     lone = FactorGraph(torch.tensor([2, 2]), (FactorGroup("one", torch.tensor([[0]])),))
     half = MarkovField(lone, estimator="lap").fit(np.array([[0, 1], [1, 0], [1, 1]]))
     np.testing.assert_allclose(values(half), [np.log(2)], atol=1e-6)

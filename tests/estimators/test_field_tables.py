@@ -15,8 +15,10 @@ import mrflearn
 from mrflearn import FieldStructure, MarkovField, PottsField
 from mrflearn.errors import DataError, DataWarning, MrflearnError, OutOfMemoryError
 from mrflearn.estimators import field_training
+from mrflearn.estimators.field_training import unseen_cells
 from mrflearn.execution import resources
 from mrflearn.graph.builders import complete, grid
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.networks import from_uai
 from mrflearn.inference.junction_tree import JunctionTree
@@ -177,7 +179,7 @@ def test_a_dense_graph_with_gaps_is_learned_by_default() -> None:
 def test_neighbours_that_are_never_seen_together_are_named() -> None:
     rows = np.array([[0, 1, np.nan], [1, np.nan, 0], [np.nan, 0, 1]] * 20)
     with pytest.raises(DataError, match="column"):
-        MarkovField(estimator="pl").fit(rows)
+        MarkovField(estimator="pl", l2=0.1).fit(rows)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.15])
@@ -210,7 +212,7 @@ def test_edges_of_coded_items_lead_on_to_a_field() -> None:
 def test_a_constant_column_is_told_or_priced_under_consensus() -> None:
     rows = ISING.copy()
     rows[:, 1] = 1
-    with pytest.raises(DataError, match="clique"):
+    with pytest.warns(DataWarning, match="no row has column 1 = 0:"):
         MarkovField("grid:2x3", estimator="consensus").fit(rows)
     model = MarkovField("grid:2x3", estimator="consensus", l2=0.1).fit(rows)
     assert np.isfinite(model.couplings_).all()
@@ -327,3 +329,53 @@ def test_tables_that_cannot_be_written_to_are_taken_silently(model: Any) -> None
             model.fit(Frame(rows, list("abcdef")), sample_weight=weights).score(rows)
     finally:
         torch.set_warn_always(often)
+
+
+def rare_item() -> Frame:
+    """Five rows of 'rare', in all of which 'b' is 1; every other pair of states occurs."""
+    rows = np.random.default_rng(0).integers(0, 2, (400, 3))
+    rows[:, 2] = 0
+    rows[:5, 1:] = 1
+    rows[:2, 0] = 0, 1
+    return Frame(rows, ["a", "b", "rare"])
+
+
+@pytest.mark.parametrize("estimator", ["pl", "ml", "bp", "lap", "consensus", "pw"])
+def test_an_estimate_that_is_infinite_is_told_by_every_estimator(estimator: Any) -> None:
+    with pytest.warns(DataWarning, match="'b' = 0 and column 'rare' = 1: .*infinite") as told:
+        field = MarkovField(estimator=estimator).fit(rare_item())
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert np.isfinite(field.couplings_).all()
+    if estimator not in ("pw", "consensus"):
+        bounded = MarkovField(estimator=estimator, l2=0.1).fit(rare_item())  # warns of nothing
+        assert abs(bounded.couplings_).max() < 3 < abs(field.couplings_).max()
+
+
+def test_states_are_named_as_the_samples_have_them() -> None:
+    spins = np.array([[1, 1], [1, -1], [-1, -1]] * 9)
+    with pytest.warns(DataWarning, match="no row has column 0 = -1 and column 1 = 1:"):
+        MarkovField().fit(spins)
+    with pytest.warns(DataWarning) as told:  # of the codes too
+        MarkovField().fit(np.where(spins < 0, [10, 0], [20, 1]))
+    assert "no row has column 0 = 10 and column 1 = 1:" in str(told[-1].message)
+    with pytest.warns(DataWarning, match="no row has column 1 = 1:"):  # nor any pair with it
+        MarkovField(states=2, l1=0.1, estimator="pl").fit([[0, 0], [1, 0]])
+
+
+def test_cells_are_empty_only_where_a_parameter_says_so() -> None:
+    edge = torch.tensor([[0, 1], [1, 2]])
+    seen = torch.tensor([[[3, 0], [2, 1]], [[1, 1], [1, 0]]], dtype=torch.float64)
+    states = torch.tensor([2, 2, 2])
+    ones = torch.ones(3, 2, dtype=torch.float64)
+    alone = FactorGroup("alone", torch.arange(3).unsqueeze(1))
+
+    def found(*groups: FactorGroup) -> list[Any]:
+        tables = [ones if group.arity == 1 else seen for group in groups]
+        pairs = unseen_cells(FactorGraph(states, groups), tables)
+        return [(scope.tolist(), cell.tolist()) for scope, cell in pairs]
+
+    free = FactorGroup("free", edge)
+    assert found(alone, free) == [([[0, 1], [1, 2]], [[0, 1], [1, 1]])]
+    assert found(free) == [([[1, 2]], [[1, 1]])]  # a coupling by itself has one parameter
+    assert found(alone, FactorGroup("tied", edge, torch.zeros(2, dtype=torch.int64))) == []

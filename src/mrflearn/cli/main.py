@@ -139,7 +139,7 @@ def _warnings_as_remarks() -> Iterator[None]:
                 others(message, category, *place)
             elif str(message) not in shown:
                 shown.add(str(message))
-                remark(str(message))
+                remark(in_own_words(str(message), _options(sys.argv[1:])))
 
         warnings.showwarning = show  # type: ignore[assignment]
         yield

@@ -243,10 +243,9 @@ class MarkovField(FieldQuestions):
         count = CountShard((), graph.states, missing, columns, self.codes_, first.names)
         warn_of_codes(first.values, self.codes_, first.names)
         rows = Samples.of(self.codes_.encode(first.values)) if len(first) else None
-        self._keep(training.from_shards(graph, count, files, place, rows))
         self._name_columns(first.names)
         self.spins_ = first.spins
-        return self
+        return self._keep(training.from_shards(graph, count, files, place, rows))
 
     def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
         """Learns from clique histograms, which is all that `"ml"`, `"bp"` and `"pw"` need.

@@ -324,12 +324,25 @@ class FieldQuestions(TakesTables, Estimator):
         """
         seed = self.random_state if random_state is None else random_state
         drawn = Drawing()(self.potentials_, n, seed=seed)
-        states = np.asarray(drawn.samples.cpu())
+        return FieldSamples(self.decode(np.asarray(drawn.samples.cpu())), drawn.method)
+
+    def decode(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows as those learned from: states, codes or spins.
+
+        Parameters
+        ----------
+        states
+            Rows of states, counted from 0.
+
+        Returns
+        -------
+        ndarray of int
+            What `encode` made these states of.
+
+        """
         if self.spins_:
-            states = 2 * states - 1
-        elif self.codes_ is not None:
-            states = self.codes_.decode(states)
-        return FieldSamples(states, drawn.method)
+            return 2 * states - 1
+        return states if self.codes_ is None else self.codes_.decode(states)
 
     def encode(self, X: ArrayLike) -> NDArray[np.int64]:
         """The states of rows, counted from 0.

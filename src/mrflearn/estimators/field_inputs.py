@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from torch import Tensor
 
-from mrflearn.errors import DataError, DataWarning, GraphError, SettingsError
+from mrflearn.errors import DataError, GraphError, SettingsError, warn_user
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.alignments import ALPHABETS, Molecule
@@ -161,18 +160,13 @@ def warn_of_codes(table: Table, codes: StateCodes, names: Sequence[str] | None) 
         more = f"; {len(unseen) - 1} other columns have such states too" * (len(unseen) > 1)
         warn_user(
             f"state {states[0]} of column {column_name(column, names)} never occurs, though larger "
-            f"ones do{more}: only a penalty (l2) keeps its parameters finite"
+            f"ones do{more}"
         )
 
 
 def column_name(column: int, names: Sequence[str] | None) -> str:
     """What a column is called in messages: its name, or its number from 0."""
     return str(column) if names is None else repr(names[column])
-
-
-def warn_user(message: str) -> None:
-    """Warns the caller of `fit`."""
-    warnings.warn(message, DataWarning, stacklevel=4)
 
 
 def sample_weights(weights: ArrayLike | None, samples: int, device: torch.device) -> Tensor | None:

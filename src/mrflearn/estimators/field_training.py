@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, get_args
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators.field_inputs import column_name, warn_user
+from mrflearn.errors import DataError, SettingsError, warn_user
+from mrflearn.estimators.field_inputs import column_name
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import require_memory
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
@@ -65,6 +66,9 @@ CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
 MOST_PARAMETERS = 3000  # of a search in scaled coordinates: their covariance is a square table
 # Loopy messages on strongly coupled fields circle without damping.
 LOOPY = BeliefPropagation(damping=0.3)
+UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
+NAMED = 3  # states that a warning lists
+REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
 LOOPY_ADVICE = (
     "Loopy belief propagation leaps between fixed points where variables are strongly coupled: "
     "use estimator 'ml' where the graph is narrow, else 'pl'."
@@ -115,24 +119,30 @@ class FieldTraining:
                 "the estimator 'pl', or leave these rows out."
             )
         self.check_memory(parameter_count(graph), graph.device)
+        cliques = lone_cliques(graph)
+        scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
+        if self.estimator not in ("pl", "lap", "consensus"):
+            return self.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
+        warned = False
+        if not (samples.missing and self.estimator == "lap"):  # it sums over what may have occurred
+            warned = self._warn_of_unseen(graph, map(samples.support, scopes, sizes))
+        outcome = self._from_samples(graph, samples)
+        return outcome if warned else self._bounded(outcome)
+
+    def _from_samples(self, graph: FactorGraph, samples: Samples) -> Fitted:
         if self.estimator == "pl":
             return self._pseudolikelihood(graph, samples)
         if self.estimator == "lap":
             blocks = self.lap_blocks(graph, samples.missing)
             task = lap.SolveBlock(self.newton, samples, samples.missing)
             return lap.fit_locally(graph, blocks, task, self.mapper, self.checkpoint, self.resume)
-        if self.estimator == "consensus":
-            task = lap.SolveBlock(self.newton, samples, weigh=True)
-            return lap.fit_locally(graph, lap.problem_blocks(blankets(graph)), task, self.mapper)
-        cliques = lone_cliques(graph)
-        scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
-        return self.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
+        task = lap.SolveBlock(self.newton, samples, weigh=True)
+        return lap.fit_locally(graph, lap.problem_blocks(blankets(graph)), task, self.mapper)
 
     def _pseudolikelihood(self, graph: FactorGraph, samples: Samples) -> Fitted:
         """With values missing, of the terms whose variable and neighbours were all observed."""
         whole = samples.complete()
-        names = getattr(self.settings, "feature_names_in_", None)
-        if samples.missing and not _terms_beyond(graph, samples, len(whole), names):
+        if samples.missing and not self._terms_beyond(graph, samples, len(whole)):
             samples = whole
         model, counted = TabularModel.zeros(graph), count_blankets(graph, samples)
         objective: Objective[TabularModel]
@@ -151,6 +161,25 @@ class FieldTraining:
         seen = (whole, counted) if len(whole) and self._scales(graph) else None
         return self._minimise(objective, seen, samples.total)
 
+    def _terms_beyond(self, graph: FactorGraph, samples: Samples, complete: int) -> bool:
+        """Whether some incomplete row has a term; says how many there are per variable."""
+        known = available_terms(graph, samples.observed())
+        used = known.sum(dim=0)
+        least = int(used.argmin())
+        who = self._column(least)
+        if not int(used[least]):
+            raise DataError(
+                f"{who} and all its neighbours in the graph are never observed together in one "
+                "row, which estimator 'pl' needs where values are missing. Use a graph with fewer "
+                "edges, or the estimator 'lap' on a small one."
+            )
+        warn_user(
+            "values are missing: 'pl' learns each column from the rows in which it and all its "
+            f"neighbours are observed; the fewest are {int(used[least]):,} of {len(samples):,}, "
+            f"for {who}"
+        )
+        return int(used.sum()) > complete * graph.variables
+
     def from_counts(
         self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None = None
     ) -> Fitted:
@@ -159,15 +188,16 @@ class FieldTraining:
         `some` of the rows, where they are at hand, make the search quicker and change no answer.
         """
         self.check_memory(parameter_count(graph), graph.device)
-        if self.estimator == "pw":
-            return lap.pieces(graph, counts, self.newton)
-        if self.estimator == "pmm":
-            return lap.pseudo_moments(graph, counts)
-        if self.estimator not in ("ml", "bp"):
+        if self.estimator not in ("ml", "bp", "pw", "pmm"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of "
                 "cliques; give it samples, or use 'ml', 'bp' or 'pw'."
             )
+        warned = self._warn_of_unseen(graph, counts.counts)
+        if self.estimator == "pw":
+            return lap.pieces(graph, counts, self.newton)
+        if self.estimator == "pmm":
+            return lap.pseudo_moments(graph, counts)
         inference = JunctionTree() if self.estimator == "ml" else LOOPY
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
         seen = None
@@ -176,7 +206,7 @@ class FieldTraining:
         outcome = self._minimise(objective, seen, float(counts.weights.sum()))
         if self.estimator == "bp" and outcome.failed:
             return replace(outcome, reason=f"{outcome.reason} {LOOPY_ADVICE}")
-        return outcome
+        return outcome if warned else self._bounded(outcome)
 
     def from_shards(
         self,
@@ -228,7 +258,51 @@ class FieldTraining:
             return executor.map_totals(replace(count, scopes=scopes), paths, finish)
 
         blocks = self.lap_blocks(graph, count.missing)
-        return lap.fit_locally(graph, blocks, task, solved, self.checkpoint, self.resume)
+        saved = self.checkpoint, self.resume
+        return self._bounded(lap.fit_locally(graph, blocks, task, solved, *saved))
+
+    def _warn_of_unseen(self, graph: FactorGraph, tables: Iterable[Tensor]) -> bool:
+        """Warns where a state never occurs that only a penalty keeps from infinite parameters.
+
+        `tables` are the counts of each group of cliques.
+        """
+        own = self.settings
+        for variables, states in () if own.l2 else unseen_cells(graph, tables):
+            scopes = variables[:NAMED].cpu().numpy()
+            if own.l1 and scopes.shape[1] > 1:  # the penalty of couplings
+                continue
+            rows = np.zeros((len(scopes), graph.variables), dtype=np.int64)
+            np.put_along_axis(rows, scopes, states[:NAMED].cpu().numpy(), axis=1)
+            shown = [
+                " and ".join(f"{self._column(column)} = {row[column]}" for column in scope)
+                for row, scope in zip(own.decode(rows), scopes, strict=True)
+            ]
+            more = f"; nor {len(states) - NAMED:,} more such states" if len(states) > NAMED else ""
+            problem = f"no row has {'; nor '.join(shown)}{more}"
+            if self.estimator == "pmm":
+                raise DataError(
+                    f"{problem}, where estimator 'pmm' gives -inf. Use another. {REMEDY}"
+                )
+            warn_user(
+                f"{problem}: without a penalty the best parameters are infinite, and those "
+                f"learned depend on where training stopped. {REMEDY}"
+            )
+            return True
+        return False
+
+    def _bounded(self, outcome: Fitted) -> Fitted:
+        """The outcome; warns of the first clique whose parameters no samples can support."""
+        model = outcome.model
+        for group, values in zip(model.graph.groups, model.values, strict=True):
+            large = ~(values.abs() <= UNBOUNDED).flatten(1).all(dim=1)[group.table]
+            if bool(large.any()) and not self.settings.l1 and not self.settings.l2:
+                columns = " and ".join(map(self._column, group.scope[large][0].tolist()))
+                warn_user(f"{columns}: too few samples for finite parameters. {REMEDY}")
+                break
+        return outcome
+
+    def _column(self, column: int) -> str:
+        return f"column {column_name(column, getattr(self.settings, 'feature_names_in_', None))}"
 
     def check_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:
         """Raises `OutOfMemoryError` where training so many parameters, and `more`, has no room."""
@@ -296,26 +370,28 @@ def _solve_counted(
     return task(blocks[number], counts)
 
 
-def _terms_beyond(
-    graph: FactorGraph, samples: Samples, complete: int, names: Sequence[str] | None
-) -> bool:
-    """Whether some row that is not complete has a term; says how many there are per variable."""
-    known = available_terms(graph, samples.observed())
-    used = known.sum(dim=0)
-    least = int(used.argmin())
-    who = f"column {column_name(least, names)}"
-    if not int(used[least]):
-        raise DataError(
-            f"{who} and all its neighbours in the graph are never observed together in one "
-            "row, which estimator 'pl' needs where values are missing. Use a graph with fewer "
-            "edges, or the estimator 'lap' on a small one."
-        )
-    warn_user(
-        "values are missing: 'pl' learns each column from the rows in which it and all its "
-        f"neighbours are observed; the fewest are {int(used[least]):,} of {len(samples):,}, "
-        f"for {who}"
-    )
-    return int(used.sum()) > complete * graph.variables
+def unseen_cells(
+    graph: FactorGraph, tables: Iterable[Tensor]
+) -> Iterator[tuple[Int[Tensor, "k a"], Int[Tensor, "k a"]]]:
+    """Variables and states, group by group, without a count where the best parameters are infinite.
+
+    An empty cell of the table of one variable, or of two that have tables of their own too, puts
+    the moments on the boundary of the marginal polytope: neither likelihood nor pseudolikelihood
+    has a maximum.  In larger cliques, and in tied ones, only states above 0 have parameters of
+    their own, which then fall without end.
+    """
+    untied = all(len(group.table.unique()) == len(group) for group in graph.groups)
+    single = torch.zeros(graph.variables, dtype=torch.bool, device=graph.device)
+    for group in graph.groups:
+        single[group.scope[:, 0]] |= group.arity == 1
+    for group, seen in zip(graph.groups, tables, strict=True):
+        pairs = group.arity == 2 and untied and bool(single[group.scope].all())
+        first = 0 if group.arity == 1 or pairs else 1
+        seen = seen.reshape(len(group), *(graph.shape(group) if len(group) else (0,) * group.arity))
+        total = torch.zeros_like(seen).index_add_(0, group.table, seen)[group.table]
+        cells = (total[:, *[slice(first, None)] * group.arity] == 0).nonzero()
+        if len(cells):
+            yield group.scope[cells[:, 0]], cells[:, 1:] + first
 
 
 # Where the search for a likelihood or pseudolikelihood begins, and how it bends there.
@@ -332,11 +408,7 @@ def count_blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelih
     tables = {own.shape: LocalTables(own.shape, graph.device) for own in problems}
     layout, counted = ParameterLayout.of(graph), []
     for block in lap.problem_blocks(problems):
-        sizes = block.shape.sizes
-        counts = samples.count(block.scope, sizes)
-        if gap:  # only where all were seen
-            table = counts.view(*(size + 1 for size in sizes), -1)
-            counts = table[tuple(slice(size) for size in sizes)].reshape(-1, counts.shape[1])
+        counts = samples.count_observed(block.scope, block.shape.sizes)
         likelihood = AuxiliaryLikelihood.of(tables[block.shape], counts)
         counted.append(Blankets(likelihood, layout.terms(block.shape, block.factors)))
     return BlanketPseudolikelihood(TabularModel.zeros(graph), counted, samples.total)

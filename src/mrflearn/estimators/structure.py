@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, StorageError
+from mrflearn.errors import DataError, StorageError, warn_user
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.field_inputs import (
     TakesTables,
@@ -20,7 +20,6 @@ from mrflearn.estimators.field_inputs import (
     sample_weights,
     state_table,
     warn_of_codes,
-    warn_user,
 )
 from mrflearn.execution.resources import choose_device
 from mrflearn.features.observations import Samples, check_states

@@ -17,7 +17,6 @@ d: dense columns; m: tokens whose label is not known for certain; s: labels.
 
 from __future__ import annotations
 
-import warnings
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,7 +30,7 @@ from jaxtyping import Bool, Float, Float32, Int32, Int64
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, DataWarning
+from mrflearn.errors import DataError, warn_user
 
 # Items as python-crfsuite takes them, read into numbered attributes with values.
 
@@ -427,11 +426,9 @@ class CompiledLabels:
 def warn_of_single_label(names: Collection[str]) -> None:
     """Warns where there is nothing to choose from: every answer will be the one label."""
     if len(names) == 1:
-        warnings.warn(
+        warn_user(
             f"y has one label only, {next(iter(names))!r}: every prediction will be this one. "
-            "Are they the labels that were meant?",
-            DataWarning,
-            stacklevel=3,
+            "Are they the labels that were meant?"
         )
 
 

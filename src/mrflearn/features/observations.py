@@ -23,6 +23,7 @@ from mrflearn.io.samples import Columns, column_order, read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 
 BLOCK = 1 << 17  # codes held at once
+SOON = 1024  # rows that show most joint states that are shown at all
 NARROW = 256  # joint states that one byte can number
 LEAVE_OUT = (
     "Missing values are for training by the estimators 'lap' and 'pl' alone; leave such rows out "
@@ -131,6 +132,27 @@ class Samples:
                 found = torch.bincount(code, weight, minlength=len(part) * cells)
                 counts[first : first + together] += found.view(len(part), cells)
         return counts.T.contiguous()
+
+    def count_observed(
+        self, scope: Int[Tensor, "q n"], sizes: Sequence[int]
+    ) -> Float[Tensor, "x q"]:
+        """The same of the rows in which all variables of a scope were seen."""
+        counts = self.count(scope, sizes)
+        if not self.missing:
+            return counts
+        table = counts.view(*(size + 1 for size in sizes), -1)
+        return table[tuple(slice(size) for size in sizes)].reshape(-1, counts.shape[1])
+
+    def support(self, scope: Int[Tensor, "q n"], sizes: Sequence[int]) -> Float[Tensor, "q x"]:
+        """Counts of the joint states of each scope, up to the row where none is 0 any more."""
+        found = torch.zeros(len(scope), prod(sizes), dtype=torch.float64, device=scope.device)
+        left = torch.arange(len(scope), device=scope.device)
+        for chunk in self.chunks(SOON):
+            found[left] += chunk.count_observed(scope[left], sizes).T
+            left = left[(found[left] == 0).any(dim=1)]
+            if not len(left):
+                break
+        return found
 
     def _codes(self, scope: Int[Tensor, "q n"], sizes: Sequence[int]) -> Int[Tensor, "q n"]:
         """The number of the joint state of every scope in every sample."""

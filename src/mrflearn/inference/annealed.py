@@ -15,7 +15,6 @@ Positions K + 1 apart do not touch, so that a sweep is K + 1 draws of many words
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
@@ -26,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit
 from torch import Tensor
 
-from mrflearn.errors import AccuracyWarning, InferenceError
+from mrflearn.errors import AccuracyWarning, InferenceError, warn_user
 from mrflearn.execution.resources import one_thread
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.graph.potentials import Potentials
@@ -86,12 +85,11 @@ class AnnealedEstimate:
         worst = int(torch.where(self.reliable, torch.inf, self.effective_groups).argmin())
         effective, chains = float(self.effective_chains[worst]), self.log_weights.shape[1]
         where = f" of component {worst}" if len(self.reliable) > 1 else ""
-        warnings.warn(
+        warn_user(
             f"annealed importance sampling: log Z{where} rests on {effective:.1f} effective chains "
             f"of {chains}. It is uncertain by {float(self.standard_error[worst]):.3g} and may be "
             "too low. More chains or temperatures may help, or an exact method where one applies.",
             AccuracyWarning,
-            stacklevel=3,
         )
 
 

@@ -33,7 +33,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.errors import DataError, GraphError
+from mrflearn.errors import GraphError
 from mrflearn.features.observations import CliqueCounts, Samples
 from mrflearn.graph.factor_graph import FactorGraph, factor_degrees
 from mrflearn.graph.gauges import reference_gauge
@@ -52,7 +52,6 @@ BLOCK = 1 << 17  # entries of the largest table that a block of problems works o
 MOST_PROBLEMS = 4096
 PADDING = 1 << 15  # joint states, over all problems, that cost what one more shape does
 MOST_CELLS = 1 << 22  # joint states of one neighbourhood
-UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
 
 # Local problems in blocks of one shape: cut once, counted and solved anywhere.
 
@@ -206,8 +205,6 @@ class SolveBlock:
             if self.weigh:
                 found = with_precision(likelihood, found, self.newton.l2)
         end = shape.spans[block.factors.shape[1] - 1].stop
-        if not (self.newton.l2 or self.newton.l1):
-            check_support(block.scope[:, : shape.own], found.terms[:end], counts)
         return replace(found, terms=found.terms[:end].contiguous())
 
 
@@ -227,20 +224,6 @@ def with_precision(
     precision = torch.where(known, 1 / variance, 0.0)
     stuck = found.stuck | failed
     return replace(found, precision=precision, stuck=stuck, converged=found.converged & ~stuck)
-
-
-def check_support(
-    cliques: Int[Tensor, "q a"], terms: Float[Tensor, "p q"], counts: Float[Tensor, "x q"]
-) -> None:
-    """Raises `DataError` for the first clique whose parameters ran away to infinity."""
-    wrong = (~terms.isfinite() | (terms.abs() > UNBOUNDED)).any(dim=0)
-    if bool(wrong.any()):
-        row = int(wrong.nonzero()[0])
-        raise DataError(
-            f"too few samples for clique {cliques[row].tolist()}: {float(counts[:, row].sum()):g} "
-            "samples never show some joint state around it, so its best parameter would be "
-            "infinite. Give a penalty (l2=0.1), more samples, or fewer cliques."
-        )
 
 
 def lap_refuses(graph: FactorGraph, *, missing: bool) -> str | None:
@@ -361,8 +344,6 @@ def pieces(graph: FactorGraph, counts: CliqueCounts, newton: LocalNewton) -> Out
         tables = LocalTables(group.shape, seen.device)
         flat = seen.reshape(len(group), -1).T.contiguous()
         found = newton(AuxiliaryLikelihood.of(tables, flat))
-        if not newton.l2:
-            check_support(group.scope, found.terms, flat)
         scores.append(DenseTable(tables.scores(found.terms).T.reshape(seen.shape)))
         solved.append(found)
     field = reference_gauge(Potentials(graph, tuple(scores)))
@@ -392,11 +373,11 @@ def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
     holders = torch.where(single > 0, single, degrees)
     tables = []
     for group, seen in zip(graph.groups, counts.counts, strict=True):
-        table = _log_share(group.name, seen)
+        table = _log_share(seen)
         for axis in range(group.arity):
             members = group.scope[:, axis]
             others = [1 + k for k in range(group.arity) if k != axis]
-            own = _log_share(group.name, seen.sum(dim=others, keepdim=True) if others else seen)
+            own = _log_share(seen.sum(dim=others, keepdim=True) if others else seen)
             holds = single[members] == 0 if others else torch.ones_like(members)
             share = holds / holders[members] - 1
             table = table + share.reshape(-1, *[1] * group.arity) * own
@@ -404,12 +385,6 @@ def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
     return Potentials(graph, tuple(tables))
 
 
-def _log_share(name: str, seen: Float[Tensor, " f *shape"]) -> Float[Tensor, " f *shape"]:
-    if bool((seen <= 0).any()):
-        factor = int((seen <= 0).flatten(1).any(dim=1).nonzero()[0])
-        raise DataError(
-            f"group '{name}', clique {factor}: some joint state was never seen, and its score "
-            "would be -inf. Give more samples, or estimator='pw' with a penalty (l2=0.1)."
-        )
+def _log_share(seen: Float[Tensor, " f *shape"]) -> Float[Tensor, " f *shape"]:
     total = seen.flatten(1).sum(dim=1).reshape(-1, *[1] * (seen.ndim - 1))
     return (seen / total).log()

@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import torch
 from torch import Tensor
 
-from mrflearn.errors import TrainingError, TrainingWarning
+from mrflearn.errors import TrainingError, TrainingWarning, warn_user
 from mrflearn.io.files import PathLike
 from mrflearn.objectives.base import Objective, Vector, under
 from mrflearn.objectives.problem import Meter, Penalty, Problem, Scaling
@@ -297,7 +296,7 @@ class _Training(Generic[M]):
         history = tuple(self.reported(row) for row in self.history)
         outcome = Outcome(model, value, *counts, *verdict, history, self.seconds)
         if outcome.failed:
-            warnings.warn(outcome.reason, TrainingWarning, stacklevel=2)
+            warn_user(outcome.reason, TrainingWarning)
         return outcome
 
     def save(self) -> None:
