@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import mrflearn
+from mrflearn.errors import TrainingWarning
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import Verdict
 from support.command import run
@@ -46,6 +48,24 @@ def test_a_failed_training_ends_with_exit_code_1(
     assert found.code == 1
     assert "no step lowers the value" in found.out + found.err
     assert (output / "config.json").exists()  # what was reached is not lost
+    described = run("inspect", str(output), "--json")  # nor is it used unawares
+    assert "no step lowers the value" in described.err
+    assert described.json()["converged"] is False
+    with pytest.warns(TrainingWarning, match="no step lowers the value") as told:
+        mrflearn.load(output)
+    assert told[0].filename == __file__
+
+
+def test_advice_on_belief_propagation_reaches_standard_error(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LBFGS, "advance", lambda *_: Verdict("stuck", "no step."))
+    options = ("--estimator", "bp", "--json", "-o", str(tmp_path / "model"))
+    found = run("train", "field", str(files["field"]), *options)
+    assert "use estimator 'ml'" in found.err
+    answer = found.json()
+    assert "use estimator 'ml'" in answer["reason"]
+    assert f"{answer['evaluations']} evaluations" in found.err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's")

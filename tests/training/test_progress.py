@@ -12,10 +12,10 @@ from mrflearn.training import outcome as progress
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import (
     EarlyStopping,
+    Outcome,
     Reporter,
     Row,
     StopRule,
-    Verdict,
     clock,
     summary,
 )
@@ -115,9 +115,14 @@ def test_clock(seconds, text):
 
 
 def test_a_training_without_rows_has_a_summary():
-    assert summary(None, Verdict("limit", "nothing.")) == "nothing."
+    ended = Outcome(None, math.pi, 3, 9, "stuck", "nothing.", (), 4.0)
+    assert summary(ended) == "nothing."
+
+
+def test_a_summary_counts_what_the_last_iteration_tried_in_vain():
     row = Row(3, math.pi, 0.5, 1.0, 4, 2.0)
-    assert summary(row, Verdict("limit", "done.")).endswith("3 iterations, 4 evaluations, 2.0 s")
+    ended = Outcome(None, math.pi, 3, 9, "stuck", "done.", (row,), 4.0)
+    assert summary(ended).endswith("3 iterations, 9 evaluations, 4.0 s")
 
 
 def test_importing_training_does_not_import_rich():

@@ -69,6 +69,9 @@ class Description(ABC):
     def facts(self) -> dict[str, Any]:
         """The class and the size of the model."""
         facts = {"class": self.kind, **{name: getattr(self.model, name) for name in self.settings}}
+        outcome = getattr(self.model, "outcome_", None)
+        if outcome is not None and outcome.ending in ("limit", "stuck", "interrupted"):
+            facts |= {"converged": False, "reason": outcome.reason}
         known = getattr(self.model, "vocabulary_", None)
         return facts if known is None else {**facts, "vocabulary": len(known)}
 

@@ -44,7 +44,7 @@ class FieldDescription(Description):
 
     def facts(self) -> dict[str, Any]:
         variables, couplings = len(self.model.variable_names_), len(self.model.edges_)
-        return {"class": self.kind, "variables": variables, "couplings": couplings}
+        return {**super().facts(), "variables": variables, "couplings": couplings}
 
     def learned(
         self,

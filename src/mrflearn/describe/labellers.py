@@ -283,8 +283,8 @@ class ChainDescription(RecipeLabeller):
 
     def facts(self) -> dict[str, Any]:
         model = self.model
-        facts = {"class": self.kind, "labels": model.classes_, "attributes": model.num_attributes_}
-        return facts | {"temperature": getattr(model, "temperature_", 1.0)}
+        size = {"labels": model.classes_, "attributes": model.num_attributes_}
+        return {**super().facts(), **size, "temperature": getattr(model, "temperature_", 1.0)}
 
     def learned(self, n: int, label: str | None = None) -> Blocks:
         """The labels, and the largest attributes and transitions, of one label or of all."""
@@ -334,7 +334,7 @@ class TaggerDescription(Labeller):
 
     def facts(self) -> dict[str, Any]:
         model = self.model
-        facts = {"class": self.kind, "settings": model.get_params(), "tags": model.classes_}
+        facts = {**super().facts(), "settings": model.get_params(), "tags": model.classes_}
         facts["words"] = len(model.known_words_)
         if hasattr(model, "interpolation_"):
             return facts | {"interpolation": model.interpolation_}

@@ -200,12 +200,11 @@ class FieldTraining:
             return lap.pseudo_moments(graph, counts)
         inference = JunctionTree() if self.estimator == "ml" else LOOPY
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
+        objective.advice = LOOPY_ADVICE if self.estimator == "bp" else ""
         seen = None
         if some is not None and self._scales(graph):
             seen = some, count_blankets(graph, some)
         outcome = self._minimise(objective, seen, float(counts.weights.sum()))
-        if self.estimator == "bp" and outcome.failed:
-            return replace(outcome, reason=f"{outcome.reason} {LOOPY_ADVICE}")
         return outcome if warned else self._bounded(outcome)
 
     def from_shards(

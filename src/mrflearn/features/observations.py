@@ -23,7 +23,7 @@ from mrflearn.io.samples import Columns, column_order, read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 
 BLOCK = 1 << 17  # codes held at once
-SOON = 1024  # rows that show most joint states that are shown at all
+SOON = 256  # rows that show most joint states that are shown at all
 NARROW = 256  # joint states that one byte can number
 LEAVE_OUT = (
     "Missing values are for training by the estimators 'lap' and 'pl' alone; leave such rows out "

@@ -94,6 +94,7 @@ class Objective(Generic[M]):
 
     model: Any  # its types and shapes count; the vector replaces its parameters
     members: Sequence[Objective[Any]] = ()  # the objectives that it is made of, if any
+    advice: str = ""  # what to try where training gets stuck
     origin: float = 0.0  # values leave this constant out, so that small gains show in their digits
 
     def __call__(self, vector: Vector, /) -> Evaluation:

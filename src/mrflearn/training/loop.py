@@ -224,9 +224,6 @@ class _Training(Generic[M]):
         finally:
             meter.before = before
         self.save()
-        if self.reporter is not None:
-            last = self.reported(self.history[-1]) if self.history else None
-            self.reporter.finish(last, verdict)
         return verdict
 
     def arrive(self) -> Verdict | None:
@@ -295,6 +292,8 @@ class _Training(Generic[M]):
         counts = (state.iteration, plan.meter.evaluations)
         history = tuple(self.reported(row) for row in self.history)
         outcome = Outcome(model, value, *counts, *verdict, history, self.seconds)
+        if self.reporter is not None:
+            self.reporter.finish(outcome)
         if outcome.failed:
             warn_user(outcome.reason, TrainingWarning)
         return outcome
@@ -451,7 +450,10 @@ class _Descent(Plan[M]):
         self.optimiser.begin(self.current, self.state)
 
     def advance(self) -> Verdict | None:
-        return self.optimiser.advance(self.current, self.state)
+        verdict, advice = self.optimiser.advance(self.current, self.state), self.objective.advice
+        if verdict is not None and verdict.ending == "stuck" and advice:
+            return verdict._replace(reason=f"{verdict.reason} {advice}")
+        return verdict
 
     def commit(self) -> None:
         self.current.objective.commit()

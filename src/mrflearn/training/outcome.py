@@ -308,12 +308,12 @@ class Reporter:
             self.last = time.monotonic()
             sys.stderr.write(f"iteration {row.iteration}: {text}\n")
 
-    def finish(self, row: Row | None, verdict: Verdict) -> None:
+    def finish(self, outcome: Outcome[Any]) -> None:
         if self.bar is not None:
             self.bar.remove_task(self.bar.task_ids[0])
-            self.bar.console.print(summary(row, verdict), highlight=False, markup=False)
+            self.bar.console.print(summary(outcome), highlight=False, markup=False)
         else:
-            sys.stderr.write(f"{summary(row, verdict)}\n")
+            sys.stderr.write(f"{summary(outcome)}\n")
 
     def pace(self, row: Row) -> str:
         """The time left at most, where a limit is near enough to say, and evaluations a second."""
@@ -367,12 +367,13 @@ def describe(row: Row) -> str:
     return f"value {row.value:.8g}{norm}{validation}"
 
 
-def summary(row: Row | None, verdict: Verdict) -> str:
+def summary(outcome: Outcome[Any]) -> str:
     """How it ended, in one line."""
-    if row is None:
-        return verdict.reason
-    counts = f"{row.iteration} iterations, {row.evaluations} evaluations, {clock(row.seconds)}"
-    return f"{verdict.reason} {describe(row)}; {counts}"
+    if not outcome.history:
+        return outcome.reason
+    counts = f"{outcome.iterations} iterations, {outcome.evaluations} evaluations"
+    last = f"{describe(outcome.history[-1])}; {counts}, {clock(outcome.seconds)}"
+    return f"{outcome.reason} {last}"
 
 
 def clock(seconds: float) -> str:
