@@ -201,8 +201,11 @@ class CompositeDescription(ParserDescription):
     def _example(self) -> Sequence[str]:
         (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
         usual = [words for words in drawn if UNKNOWN not in words] or drawn
-        words: Sequence[str] = self.model.vocabulary_.words[-1:]
-        return min(usual, key=lambda own: self.model.perplexity([[own]]), default=words)
+        if not usual:
+            return list(self.model.vocabulary_.words[-1:])
+        values = self.model.score_samples([[words] for words in usual])  # as documents, all at once
+        lengths = np.array([len(words) + 1 for words in usual])  # with the sentence's end
+        return usual[int(np.argmax(values / lengths))]
 
     def _trees(self, words: list[str]) -> Blocks:
         return [TreeDrawing(*self.model.parse([words]), title="most probable tree")]
