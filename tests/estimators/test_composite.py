@@ -174,6 +174,8 @@ def test_a_training_goes_on_where_it_stopped(tmp_path: Path, whole: CompositeLan
     assert resumed.score_samples(TEST) == pytest.approx(straight.score_samples(TEST), abs=1e-9)
     with pytest.raises(TrainingError, match="another training"):
         clone(longer).set_params(random_state=8).fit(TRAIN, checkpoint=path, resume=True)
+    with pytest.raises(ValueError, match="checkpoint='FILE'"):  # a setting, as of other estimators
+        longer.fit(TRAIN, resume=True)
 
 
 @pytest.mark.parametrize(("most", "rounds", "each"), [(7, 3, [2, 2, 2]), (2, 4, [1, 1])])
