@@ -97,6 +97,9 @@ def test_mistakes_are_told(place: Path) -> None:
         assert failed.code == code
         assert says in failed.err
     assert not Path(out).exists()
+    refused = run("parse", str(place / "m"), text, "-n", "2")  # it has the best tree alone
+    assert (refused.code, refused.out) == (2, "")
+    assert "--number: has no effect on a CompositeLanguageModel" in refused.err
 
 
 def test_the_example_of_the_page_is_the_most_probable_of_some_samples(place: Path) -> None:

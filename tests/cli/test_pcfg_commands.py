@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,18 @@ def test_other_answers(folder, tmp_path):
     assert run("sample", model, "-n", "2", "--json").json()["samples"] == plain
     assert run("inspect", model, "--json").json()["class"] == "PCFG"
     assert "rule at the root" in run("inspect", model).out
+
+
+def test_the_best_trees_come_with_their_probabilities(folder):
+    model, text = str(folder / "model"), str(folder / "test.txt")
+    best = run("parse", model, text).out.splitlines()
+    lines = run("parse", model, text, "-n", "2").out.splitlines()
+    assert [after for line, after in pairwise(lines) if "# 0" in line] == best
+    record = json.loads(run("parse", model, text, "-n", "2", "--json").out.splitlines()[0])
+    first, second = record["nbest"]
+    assert record["tree"] == first["tree"] == best[0] != second["tree"]
+    assert 1 >= first["probability"] >= second["probability"] > 0
+    assert lines[0] == f"# 0 {first['probability']:.6f}"
 
 
 def test_unknown_words_are_reported(folder, tmp_path):

@@ -14,7 +14,7 @@ import torch
 from sklearn.base import clone
 
 import mrflearn
-from mrflearn import CompositeLanguageModel, NgramLanguageModel
+from mrflearn import CompositeLanguageModel, NgramLanguageModel, plots
 from mrflearn.datasets.english import sample_documents
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
 from mrflearn.execution.executor import Serial
@@ -174,6 +174,20 @@ def test_a_training_goes_on_where_it_stopped(tmp_path: Path, whole: CompositeLan
     assert resumed.score_samples(TEST) == pytest.approx(straight.score_samples(TEST), abs=1e-9)
     with pytest.raises(TrainingError, match="another training"):
         clone(longer).set_params(random_state=8).fit(TRAIN, checkpoint=path, resume=True)
+    with pytest.raises(ValueError, match="checkpoint='FILE'"):  # a setting, as of other estimators
+        longer.fit(TRAIN, resume=True)
+
+
+@pytest.mark.parametrize(("most", "rounds", "each"), [(7, 3, [2, 2, 2]), (2, 4, [1, 1])])
+def test_rounds_divide_the_iterations(capsys, most: int, rounds: int, each: list[int]) -> None:
+    """No more than asked for in all; what is said while training and at its end agrees with it."""
+    model = CompositeLanguageModel(2, max_iterations=most, rounds=rounds, tolerance=0, verbose=True)
+    history = model.set_params(topics=2).fit(TRAIN).fit_.history
+    assert [row.iteration for row in history] == [k + 1 for n in each for k in range(n)]
+    assert f"all {len(each)} rounds are over, {sum(each)} iterations" in model.fit_.reason
+    assert f"round 2 of {len(each)}, at most {each[1]} iterations" in capsys.readouterr().err
+    drawn = plots.em_curve(history).axes[0].get_lines()
+    assert [line.get_label() for line in drawn] == [f"round {k + 1}" for k in range(len(each))]
 
 
 class Interrupting:

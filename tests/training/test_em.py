@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mrflearn.errors import StorageError, TrainingError
+from mrflearn.errors import SettingsError, StorageError, TrainingError
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.em import EM, Parameters
 
@@ -68,7 +68,7 @@ def test_resuming_is_going_on(tmp_path: Path) -> None:
     assert [row.value for row in resumed.history] == [row.value for row in straight.history]
     with pytest.raises(TrainingError, match="another training"):
         EM(6).fit(step, START, checkpoint=checkpoint, identity={"coins": 3}, resume=True)
-    with pytest.raises(TrainingError, match="resume needs"):
+    with pytest.raises(SettingsError, match="resume needs"):
         EM(6).fit(step, START, resume=True)
     with pytest.raises(StorageError, match="missing"):
         EM(6).fit(step, START, checkpoint=Checkpoint(tmp_path / "no" / "c"))

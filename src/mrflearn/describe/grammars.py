@@ -52,17 +52,31 @@ class ParserDescription(NextWordDescription):
 
     def parse(self, file: Path) -> Answers:
         """The most probable tree of each sentence."""
+        return self._parsed(file)
+
+    def _parsed(self, file: Path, n: int = 1) -> Answers:
+        """The trees of each sentence; of several each has a headline."""
         documents, missing, known = read_documents(file), 0, self.model.vocabulary_
         new: dict[str, None] = {}
         if getattr(self.model, "topics", 1) == 1:  # nothing of a document helps later sentences
             documents = ([words] for sentences in documents for words in sentences)
         for portion in _portions(documents):
-            trees = chain.from_iterable(self.model.parse_documents(portion))
-            for words, tree in zip(chain.from_iterable(portion), trees, strict=True):
-                missing += tree is None
+            sentences = list(chain.from_iterable(portion))
+            if n > 1:
+                ranked = self.model.n_best(sentences, n)
+            else:
+                trees = chain.from_iterable(self.model.parse_documents(portion))
+                ranked = [[] if tree is None else [(tree, None)] for tree in trees]
+            for words, best in zip(sentences, ranked, strict=True):
+                missing += not best
                 new.update(dict.fromkeys(word for word in words if word not in known))
-                data = {"words": words, "tree": None if tree is None else str(tree)}
-                yield [Data(data), TreeDrawing(tree)]
+                listed = [{"tree": str(tree), "probability": share} for tree, share in best]
+                data = {"words": words, "tree": listed[0]["tree"] if best else None}
+                shown: Blocks = [] if best else [TreeDrawing(None)]
+                for rank, (tree, share) in enumerate(best):
+                    shown += [Text(f"# {rank} {share:.6f}")] if n > 1 else []
+                    shown.append(TreeDrawing(tree))
+                yield [Data(data | ({"nbest": listed} if n > 1 else {})), *shown]
         if missing:
             yield [Note(f"{missing} {WITHOUT} have no tree")]
         yield unknown_words(self.model, new)
@@ -97,6 +111,10 @@ class GrammarDescription(ParserDescription):
         header = ("rule at the root", "probability")
         table = Table(header, self.model.first_rules(n), key="first_rules", title="Rules")
         return [Facts(self.facts()), table]
+
+    def parse(self, file: Path, n: int) -> Answers:  # type: ignore[override]  # alone has n
+        """The most probable tree of each sentence, or the `n` most probable ones."""
+        return self._parsed(file, n)
 
     def score(self, file: Path) -> Blocks:
         """The perplexity of a text; sentences without a parse are left out, and reported."""
@@ -183,8 +201,11 @@ class CompositeDescription(ParserDescription):
     def _example(self) -> Sequence[str]:
         (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
         usual = [words for words in drawn if UNKNOWN not in words] or drawn
-        words: Sequence[str] = self.model.vocabulary_.words[-1:]
-        return min(usual, key=lambda own: self.model.perplexity([[own]]), default=words)
+        if not usual:
+            return list(self.model.vocabulary_.words[-1:])
+        values = self.model.score_samples([[words] for words in usual])  # as documents, all at once
+        lengths = np.array([len(words) + 1 for words in usual])  # with the sentence's end
+        return usual[int(np.argmax(values / lengths))]
 
     def _trees(self, words: list[str]) -> Blocks:
         return [TreeDrawing(*self.model.parse([words]), title="most probable tree")]

@@ -64,11 +64,11 @@ class CompositeLanguageModel(CompositeQuestions):
     vocabulary_size
         Only this many words are kept, the most frequent; None keeps all.
     max_iterations
-        Most iterations of EM.
+        Most iterations of EM, all rounds together.
     rounds
-        How often weights of levels and everything else take turns within them.
+        Rounds that they are divided into equally; weights of levels are estimated between rounds.
     tolerance
-        EM stops once the log-likelihood rises by less than this, relatively.
+        A round ends once the log-likelihood rises by less than this, relatively.
     restarts
         Random latent grammars to begin with; the best after a few iterations is kept.
     dtype

@@ -17,6 +17,7 @@ when the folds were most probable; `held`, log-likelihoods of the folds after ea
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -377,12 +378,16 @@ class CompositeTraining:
 
         Of the models between rounds the one under which the folds are most probable is kept.
         """
-        resume, stopped, reason = self.resume, False, ""
-        em = replace(self.em, max_iterations=-(-self.em.max_iterations // self.settings.rounds))
-        while resume or record["rounds"] < self.settings.rounds:
+        resume, stopped, most = self.resume, False, self.em.max_iterations
+        rounds = max(1, min(self.settings.rounds, most))
+        em = replace(self.em, max_iterations=most // rounds)
+        while resume or record["rounds"] < rounds:
             if not resume:
                 record, stopped = self.learn_weights(record, tied=not record["rounds"])
                 record["rounds"] = record["rounds"] + 1
+                if self.settings.verbose:
+                    step = f"round {int(record['rounds'])} of {rounds}"
+                    sys.stderr.write(f"{step}, at most {em.max_iterations} iterations of EM:\n")
             if not stopped:
                 outcome = em.fit(
                     partial(self.step, train=[]),
@@ -393,13 +398,13 @@ class CompositeTraining:
                     resume=resume,
                 )
                 rows = torch.cat([outcome.model["rows"], _table(outcome.history)])
-                record, reason = {**outcome.model, "rows": rows}, outcome.reason
-                stopped = outcome.ending == "interrupted"
+                record, stopped = {**outcome.model, "rows": rows}, outcome.ending == "interrupted"
+            done = f"{len(record['rows'])} iterations of EM"
             if stopped:
-                return record, reason
+                return record, f"it was interrupted after {done}."
             resume = False
         record, _ = self.learn_weights(record, tied=False)
-        return {**record, **under("best.", record)}, reason
+        return {**record, **under("best.", record)}, f"all {rounds} rounds are over, {done}."
 
     def _tag_shares(self, tags: Float[Tensor, "w a"]) -> Float[Tensor, "w a"]:
         shape = self.shape

@@ -49,7 +49,7 @@ def em_curve(history: Sequence[Row]) -> Any:
 
     A new line begins where weights of levels were estimated again: between lines it may fall.
     """
-    rounds = np.cumsum([row.iteration == 0 for row in history])
+    rounds = np.cumsum([row.iteration == 1 for row in history])
     curves: dict[str, tuple[list[Any], list[Any]]] = {}
     for step, (row, number) in enumerate(zip(history, rounds, strict=True)):
         places, values = curves.setdefault(f"round {number}", ([], []))
