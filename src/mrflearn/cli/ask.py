@@ -13,7 +13,7 @@ import typer
 
 import mrflearn
 from mrflearn.cli.options import refuse_idle
-from mrflearn.cli.output import remark, show, write_page, write_picture
+from mrflearn.cli.output import remark, show, write_picture
 from mrflearn.describe import DESCRIPTIONS, described_by
 from mrflearn.describe.blocks import Block, Note
 from mrflearn.describe.description import VERBS, Description, OptionError
@@ -32,7 +32,8 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
     own = _description(verb, kind, f"{model} holds a {kind}")
     read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
     refuse_idle(ctx, {name: reason for name in asked if name not in read})
-    method = getattr(own(loaded), VERBS[verb])
+    description = own(loaded)
+    method = getattr(description, VERBS[verb])
     given = {**asked, "as_json": as_json, "rows": partial(_rows, asked)}
     try:
         answers = method(**{name: given[name] for name in signature(method).parameters})
@@ -40,7 +41,7 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
             _draw(blocks, asked.get("plot"))
             show(blocks, as_json=as_json)
         if asked.get("html") is not None:
-            write_page(loaded, model.resolve().name, asked["html"])
+            description.page(model.resolve().name).write(asked["html"])
             remark(f"report: {asked['html']}")
     except OptionError as error:
         raise typer.BadParameter(str(error)) from error

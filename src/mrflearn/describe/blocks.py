@@ -120,6 +120,9 @@ class Facts(Data):
     def put_on(self, page: Page) -> None:
         page.table(("", ""), self._rows())
 
+    def shown(self) -> dict[str, Any]:
+        return {**super().shown(), "rows": self._rows()} if not self.hidden else {}
+
 
 @dataclass(frozen=True, eq=False)
 class Table(Block):
