@@ -85,14 +85,13 @@ def test_every_example_has_an_answer(address: str) -> None:
 
 def test_tags_are_the_models_own(address: str, models: dict[str, Any]) -> None:
     _, answer = ask(address, "tagger", "tag", "the cat barks")
-    tokens = answer["blocks"][0]["tokens"]
+    tokens = answer["blocks"][0]
     words = ["the", "cat", "barks"]
-    assert [token["label"] for token in tokens] == models["tagger"].predict_single(words)
-    chances = models["tagger"].predict_marginals_single(words)
-    for token, own in zip(tokens, chances, strict=True):
-        label, chance = token["chances"][0]
-        assert label == max(own, key=own.get)
-        assert chance == pytest.approx(own[label])
+    assert tokens["rows"] == [[word] for word in words]
+    assert tokens["layers"] == [models["tagger"].predict_single(words)]
+    (chances,) = tokens["marginals"]
+    for own, wanted in zip(chances, models["tagger"].predict_marginals_single(words), strict=True):
+        assert own == pytest.approx(wanted)
 
 
 def test_gaps_are_filled_as_the_model_fills_them(address: str, models: dict[str, Any]) -> None:

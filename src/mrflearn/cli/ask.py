@@ -32,8 +32,7 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
     own = _description(verb, kind, f"{model} holds a {kind}")
     read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
     refuse_idle(ctx, {name: reason for name in asked if name not in read})
-    description = own(loaded)
-    method = getattr(description, VERBS[verb])
+    method = getattr(own(loaded), VERBS[verb])
     given = {**asked, "as_json": as_json, "rows": partial(_rows, asked)}
     try:
         answers = method(**{name: given[name] for name in signature(method).parameters})
@@ -41,7 +40,7 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
             _draw(blocks, asked.get("plot"))
             show(blocks, as_json=as_json)
         if asked.get("html") is not None:
-            description.page(model.resolve().name).write(asked["html"])
+            own(loaded).page(model.resolve().name).write(asked["html"])
             remark(f"report: {asked['html']}")
     except OptionError as error:
         raise typer.BadParameter(str(error)) from error

@@ -55,17 +55,9 @@ class Task:
     def shown(self) -> dict[str, Any]:
         """The task as the page needs it, with examples that are answered right if there are any."""
         known = wordings().get(self.name, {"about": "", "hint": "", "examples": []})
-        built_in = known.get("examples", wordings()["sentences"])
-        columns = f", each as {'/'.join(self.columns)}" if len(self.columns) > 1 else ""
-        return {
-            "name": self.name,
-            "about": known["about"],
-            "hint": known["hint"] + columns,
-            "examples": chosen(self, built_in),
-            "most_words": self.most,
-            "options": plain(self.options),
-            "labels": known.get("labels", {}),
-        }
+        examples = chosen(self, known.get("examples", wordings()["sentences"]))
+        shown = {"name": self.name, **known, "examples": examples, "columns": self.columns}
+        return {**shown, "most_words": self.most, "options": plain(self.options)}
 
     def __call__(self, text: str, /, **given: Any) -> Blocks:
         """The answer to a text; an error where it, or an option, is out of bounds."""

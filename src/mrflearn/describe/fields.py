@@ -198,7 +198,8 @@ class FieldDescription(Description):
         """The strongest couplings or contacts, and samples."""
         most = min(MOST_COUPLINGS, len(self.model.edges_))
 
-        def couplings(_: list[str], n: int) -> Blocks:
+        def couplings(words: list[str], n: int) -> Blocks:
+            del words
             (_, _, table), heat, network = self._strongest(n, APART)
             return [network, table, *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
 

@@ -71,8 +71,7 @@ class ParserDescription(NextWordDescription):
     def tasks(self) -> list[Task]:
         """The best trees of a sentence, and next words."""
         drawn = self._drawn() or [self.model.vocabulary_.words[-1:]]
-        usual = [words for words in drawn if UNKNOWN not in words] or drawn
-        example = min(usual, key=lambda words: abs(len(words) - LONGEST))
+        example = next((words for words in drawn if UNKNOWN not in words), drawn[0])
         parse = Task("parse", " ".join(example), self._trees, MOST_WORDS, options=self.trees)
         return [parse, self._next_word_task(example[0], MOST_WORDS)]
 

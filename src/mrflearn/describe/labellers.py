@@ -232,20 +232,18 @@ class Labeller(Description):
         return Task("tag", "", tag, most=MOST_WORDS, columns=columns, options=options)
 
     def _tagged(self, columns: Sequence[str], asked: list[str], **options: Any) -> Blocks:
-        own, width, n = copy(self), len(columns), options.get("n", 1)
-        own.scheme = options.get("scheme")  # of this question alone
+        asker, width, n = copy(self), len(columns), options.get("n", 1)
+        asker.scheme = options.get("scheme")  # of this question alone
         rows = [tuple(word.rsplit("/", width - 1)) for word in asked]
         for word, row in zip(asked, rows, strict=True):
             if len(row) != width:
                 wanted = "/".join(columns)
                 raise DataError(f"'{word}' should be {wanted}: the model looks at these columns.")
         part = [Example(asked if width == 1 else rows, rows, None)]
-        (best,), (sure,) = own._best(part, n, figures=True), own._marginals(part)
+        (best,), (sure,) = asker._best(part, n, figures=True), asker._marginals(part)
         layers = zip(self._titles(), best[0].layers, sure, strict=True)
-        found = [
-            Tokens(rows, [labels], [chances], title=title) for title, labels, chances in layers
-        ]
-        listed = [[labelling.figure, *labelling.layers[0]] for labelling in best]
+        found = [Tokens(rows, [labels], [own], title=title) for title, labels, own in layers]
+        listed = [[own.figure, *own.layers[0]] for own in best]
         table = Table(("probability", *part[0].words), listed, title="Best labellings")
         new = ", ".join(self._new_words(part[0]))
         note = Note(f"not seen in training, and labelled by spelling and context: {new}")

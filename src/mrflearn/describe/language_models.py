@@ -20,8 +20,7 @@ from mrflearn.io.files import Lines, to_number
 from mrflearn.io.similarity import read_analogies, read_pairs
 
 WORDS_SHOWN = {"n": (10, range(1, 101))}  # on the page
-SHOWN = 10  # unknown words of a note
-MOST_WORDS = 10  # whose neighbours are asked for at once
+SHOWN = 10  # unknown words of a note, or words whose neighbours are asked for at once
 GAP = "_"
 MOST_TEXT = 1000  # words for models that look at a few of them at a time
 WORDS_ON_MAP = 120
@@ -95,11 +94,12 @@ class SpaceDescription(Description):
 
     def _frequent(self) -> list[str]:
         """The three most frequent words; where there are fewer, they are repeated."""
-        return (self.model.frequent_words(3) * 3)[:3]
+        words: list[str] = self.model.frequent_words(3)
+        return (words * 3)[:3]
 
     def _neighbours_task(self) -> Task:
         usual = self._frequent()[-1]
-        return Task("neighbors", usual, self.neighbors, most=MOST_WORDS, options=WORDS_SHOWN)
+        return Task("neighbors", usual, self.neighbors, most=SHOWN, options=WORDS_SHOWN)
 
 
 class VectorDescription(SpaceDescription):
@@ -235,8 +235,10 @@ class NgramDescription(NextWordDescription):
             value = float(self.model.score_samples([words])[0])
             each = value / (len(words) + 1)
             facts = {"log-probability, sentence end included": Nats(value), "per token": Nats(each)}
-            facts["perplexity per token"] = math.exp(-each)
-            return [Facts(facts), *unknown_words(self.model, words)]
+            return [
+                Facts({**facts, "perplexity per token": math.exp(-each)}),
+                *unknown_words(self.model, words),
+            ]
 
         usual = known(self.model.next_word, [], n=1)[0][0]
         first = self._next_word_task(usual, MOST_TEXT)

@@ -101,12 +101,9 @@ class Desk:
         self._free.release()
 
     def _task(self, question: Any) -> tuple[Task, str, dict[str, Any]]:
-        match question:
-            case {"model": str(model), "task": str(task), "text": str(text), **more}:
-                own = _entry(_entry(self.tasks, "model", model), "task", task)
-                match more.get("options", {}):
-                    case dict(options):
-                        return own, text, options
+        match {"options": {}, **question} if isinstance(question, dict) else question:
+            case {"model": str(name), "task": str(task), "text": str(text), "options": dict(given)}:
+                return _entry(_entry(self.tasks, "model", name), "task", task), text, given
         reason = 'a question is {"model": ..., "task": ..., "text": ..., "options": {...}}.'
         raise RefusalError(HTTPStatus.BAD_REQUEST, reason)
 
