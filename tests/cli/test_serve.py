@@ -20,8 +20,10 @@ from support.command import run
 def test_models_are_served_until_ctrl_c(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         NgramLanguageModel(2).fit([["a", "b"], ["b"]]).save(tmp_path / folder / "model")
+    CRF().fit([[["a"], ["b"]]], [["x", "y"]]).save(tmp_path / "features")
     paths = [str(tmp_path / folder / "model") for folder in ("one", "two")]
-    command = [sys.executable, "-m", "mrflearn", "serve", *paths, "--port", "0"]
+    unsuitable = str(tmp_path / "features")
+    command = [sys.executable, "-m", "mrflearn", "serve", unsuitable, *paths, "--port", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as job:
@@ -34,6 +36,7 @@ def test_models_are_served_until_ctrl_c(tmp_path: Path) -> None:
         job.send_signal(signal.SIGINT)
         _, remarks = job.communicate(timeout=30)
     assert job.returncode == 0
+    assert "model 'features' cannot be served: " in remarks  # and the others are
     assert "ended" in remarks
     assert "Traceback" not in remarks
 
@@ -57,7 +60,7 @@ def slowly(server, *request):  # the signal comes while the request is handed ov
     time.sleep(0.5)
 
 socketserver.ThreadingMixIn.process_request = slowly
-desk.tasks_of = lambda model: [Task("wait", "", "", answer, most=0, least=0)]
+desk.tasks_of = lambda model: [Task("wait", "", answer, most=0, least=0)]
 serve.SECONDS_TO_FINISH = float(sys.argv[3])
 serve.serve([Path(sys.argv[1])], "127.0.0.1", 0, 20.0)
 """
@@ -88,10 +91,9 @@ def test_questions_under_way_are_answered_or_abandoned(
     assert "Traceback" not in remarks
 
 
-def test_an_unsuitable_model_is_named(tmp_path: Path) -> None:
-    NgramLanguageModel(2).fit([["a", "b"], ["b"]]).save(tmp_path / "text")
+def test_nothing_is_served_where_no_model_is_suitable(tmp_path: Path) -> None:
     CRF().fit([[["a"], ["b"]]], [["x", "y"]]).save(tmp_path / "features")
-    result = run("serve", str(tmp_path / "text"), str(tmp_path / "features"))
+    result = run("serve", str(tmp_path / "features"))
     assert result.code == 1
     assert "'features'" in result.err
 

@@ -14,7 +14,7 @@ from mrflearn.io import Alignment
 def test_samples_are_of_the_kind_that_was_learned_from(lowest: int, shown: set[int]) -> None:
     rows = np.random.default_rng(0).choice([lowest, 1], (200, 4))
     tasks = {task.name: task for task in tasks_of(MarkovField("grid:2x2").fit(rows))}
-    _, cells = tasks["samples"]("20")
+    _, cells = tasks["samples"]("", n=20)
     assert {value for row in cells.shown()["rows"] for value in row} == shown
 
 
@@ -22,7 +22,7 @@ def test_samples_of_a_family_are_letters_and_its_columns_counted_from_1() -> Non
     rows = np.random.default_rng(0).integers(0, 5, (50, 4)).astype(np.int8)
     field = PottsField().fit(Alignment("rna", None, rows))
     tasks = {task.name: task for task in tasks_of(field)}
-    note, sequences = tasks["samples"]("3")
+    note, sequences = tasks["samples"]("", n=3)
     assert set(sequences.text.replace("\n", "")) <= set("-ACGU")
     assert note.text.startswith("drawn by: exact")
-    assert tasks["contacts"]("1")[0].names == list("1234")
+    assert tasks["contacts"]("", n=1)[0].names == list("1234")

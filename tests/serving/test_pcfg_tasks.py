@@ -20,7 +20,8 @@ def tasks() -> dict[str, Task]:
 def test_examples_are_answered(tasks):
     assert list(tasks) == ["parse", "next word"]
     for task in tasks.values():
-        assert task(task.example)
+        for example in task.shown()["examples"]:
+            assert task(example)
 
 
 def test_trees_come_with_their_shares(tasks):
@@ -30,5 +31,6 @@ def test_trees_come_with_their_shares(tasks):
 
 
 def test_what_has_no_parse_is_told(tasks):
-    (note,) = tasks["parse"]("unheard of")
+    note, unknown = tasks["parse"]("unheard of")
     assert "cannot produce this sentence" in note.shown()["text"]
+    assert "unheard" in unknown.text

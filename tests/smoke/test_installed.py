@@ -54,7 +54,13 @@ def test_every_public_name_loads() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["datasets/english.pcfg", "datasets/english.lexicon", "serving/page.html"]
+    "name",
+    [
+        "datasets/english.pcfg",
+        "datasets/english.lexicon",
+        "describe/tasks.toml",
+        "serving/page.html",
+    ],
 )
 def test_the_files_that_are_not_python_came_along(name: str) -> None:
     assert files("mrflearn").joinpath(name).read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ import typer
 
 import mrflearn
 from mrflearn.cli.options import refuse_idle
-from mrflearn.cli.output import remark, show, write_page, write_picture
+from mrflearn.cli.output import remark, show, write_picture
 from mrflearn.describe import DESCRIPTIONS, described_by
 from mrflearn.describe.blocks import Block, Note
 from mrflearn.describe.description import VERBS, Description, OptionError
@@ -40,7 +40,7 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
             _draw(blocks, asked.get("plot"))
             show(blocks, as_json=as_json)
         if asked.get("html") is not None:
-            write_page(loaded, model.resolve().name, asked["html"])
+            own(loaded).page(model.resolve().name).write(asked["html"])
             remark(f"report: {asked['html']}")
     except OptionError as error:
         raise typer.BadParameter(str(error)) from error

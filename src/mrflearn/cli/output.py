@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mrflearn.describe import describe
-from mrflearn.describe.blocks import Block, Note, add_blocks, answer, as_text, plain
+from mrflearn.describe.blocks import Block, Note, answer, as_text, plain
 from mrflearn.io.corpus import UNKNOWN, Vocabulary
 from mrflearn.plots.figure import save
-from mrflearn.plots.page import Page
 
 TITLE_WIDTH = 70  # characters
 
@@ -59,10 +57,3 @@ def write_picture(figure: Any, caption: str, path: Path) -> None:
     figure.suptitle(textwrap.fill(caption.removesuffix("."), TITLE_WIDTH), fontsize=10)
     save(figure, path)
     remark(f"picture: {path}")
-
-
-def write_page(model: Any, title: str, path: Path, facts: Mapping[str, Any] | None = None) -> None:
-    """Writes all that there is to say of a model; `facts` are what training reported."""
-    page = Page(title)
-    add_blocks(page, describe(model).report(facts))
-    page.write(path)

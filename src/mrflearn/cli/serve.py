@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 
 from mrflearn.cli.output import remark, say
-from mrflearn.estimators.base import load
+from mrflearn.errors import SettingsError
 from mrflearn.serving.desk import Desk
 from mrflearn.serving.server import make_server
 
@@ -20,11 +20,15 @@ SECONDS_TO_FINISH = 5.0  # for questions under way when it is ended
 def serve(models: list[Path], host: str, port: int, seconds: float) -> None:
     """Show models on a web page: type text, see tags, gaps filled, neighbours, couplings."""
     names = [path.resolve().name for path in models]
-    loaded = {  # by the names of their folders, by paths where two have the same
-        (name if names.count(name) == 1 else str(path)): load(path)
+    paths = {  # by the names of their folders, by paths where two have the same
+        (name if names.count(name) == 1 else str(path)): path
         for name, path in zip(names, models, strict=True)
     }
-    desk = Desk(loaded, seconds)
+    desk = Desk(paths, seconds)
+    for name, reason in desk.refused.items():
+        remark(f"model '{name}' cannot be served: {reason}")
+    if not desk.tasks:
+        raise SettingsError("none of the models can be served.")
     server = make_server(desk, host, port)
 
     def stop(*_: object) -> None:
@@ -36,14 +40,13 @@ def serve(models: list[Path], host: str, port: int, seconds: float) -> None:
     for number in ENDING:
         signal.signal(number, stop)
     place = f"[{host}]" if ":" in host else host
-    say(f"http://{place}:{server.server_address[1]}/ ({', '.join(loaded)}); Ctrl-C ends it.")
+    say(f"http://{place}:{server.server_address[1]}/ ({', '.join(desk.tasks)}); Ctrl-C ends it.")
     sys.stdout.flush()
     try:
         server.serve_forever(poll_interval=0.1)
-        server.server_close()
-        server.wait_for_requests(SECONDS_TO_FINISH)
+        finished = desk.wait(SECONDS_TO_FINISH)
         remark("ended")
-        if not desk.idle:  # a question that was given up on would hold the interpreter's exit
+        if not finished:  # a question that was given up on would hold the interpreter's exit
             sys.stderr.flush()
             os._exit(0)
     finally:

@@ -14,7 +14,7 @@ import typer
 
 import mrflearn
 from mrflearn.cli import options
-from mrflearn.cli.output import remark, report_unknown, show, write_page, write_picture
+from mrflearn.cli.output import remark, report_unknown, show, write_picture
 from mrflearn.describe import describe
 from mrflearn.describe.blocks import Facts, Nats
 from mrflearn.errors import MissingExtraError
@@ -132,7 +132,7 @@ def _report(job: Job, model: Any, output: Path) -> None:
     limits = {name: getattr(model, name, None) for name in options.RARE}
     report_unknown(getattr(model, "vocabulary_", None), limits)
     try:
-        write_page(model, output.resolve().name, output / REPORT, facts)
+        description.page(output.resolve().name, facts).write(output / REPORT)
         if not given["quiet"]:
             remark(f"report: {output / REPORT}")
     except MissingExtraError as missing:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -16,7 +15,6 @@ from typing import Any, ClassVar
 from mrflearn import plots
 from mrflearn.plots.page import Page, written
 
-LABELS_SHOWN = 4  # of each token on the page, most probable first
 WIDTH = 80  # columns of a terminal
 
 
@@ -120,6 +118,9 @@ class Facts(Data):
     def put_on(self, page: Page) -> None:
         page.table(("", ""), self._rows())
 
+    def shown(self) -> dict[str, Any]:
+        return {**super().shown(), "rows": self._rows()} if not self.hidden else {}
+
 
 @dataclass(frozen=True, eq=False)
 class Table(Block):
@@ -209,14 +210,6 @@ class Tokens(Block):
         cells = ([*row, *more] for row, *more in zip(self.rows, *columns, strict=True))
         tabs = self.tabs
         return [*(("\t" if tabs or " " in "".join(row) else " ").join(row) for row in cells), ""]
-
-    def shown(self) -> dict[str, Any]:
-        marginals = self.marginals[0] if self.marginals else [{}] * len(self.rows)
-        tokens = [
-            {"word": row[0], "label": label, "chances": Counter(own).most_common(LABELS_SHOWN)}
-            for row, label, own in zip(self.rows, self.layers[0], marginals, strict=True)
-        ]
-        return {"kind": "tokens", "title": self.title, "tokens": tokens}
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, ClassVar
 
 from mrflearn import plots
-from mrflearn.describe.blocks import Block, Facts, Note, Picture
+from mrflearn.describe.blocks import Block, Facts, Note, Picture, add_blocks, plain
+from mrflearn.describe.examples import chosen
 from mrflearn.errors import DataError, SettingsError
+from mrflearn.plots.page import Page
 
 # The questions of the command line, and the methods that answer them: those that a class has.
 _ASKED = ("tag", "fill", "neighbors", "next-word", "parse", "sample", "score", "evaluate")
@@ -25,28 +29,48 @@ class OptionError(SettingsError):
     """Options that do not go together, or a value that an option cannot have."""
 
 
+@cache
+def wordings() -> dict[str, Any]:
+    """What every task takes and gives in words, and built-in sentences."""
+    return tomllib.loads(Path(__file__).with_name("tasks.toml").read_text(encoding="utf-8"))
+
+
 @dataclass(frozen=True)
 class Task:
-    """A question in words: its name, what the field for it says, and who answers it.
+    """A question in words: its name, by which `tasks.toml` explains it, and who answers it.
 
-    `answer` is given between `least` and `most` words, never more: the time and the memory that an
-    answer takes are bounded by what the task declares here.
+    `answer` is given between `least` and `most` words, never more, and of every option one of the
+    values that it may have: the time and the memory that an answer takes are bounded by what the
+    task declares here.
     """
 
     name: str
-    hint: str
-    example: str
-    answer: Callable[[list[str]], Blocks]
+    usual: str  # the example where no built-in one will do, if there is one
+    answer: Callable[..., Blocks]
     most: int
     least: int = 1
+    columns: Sequence[str] = ("word",)  # of each word, with / between them
+    options: Mapping[str, tuple[Any, Sequence[Any]]] = field(default_factory=dict)  # usual, all
 
-    def __call__(self, text: str) -> Blocks:
-        """The answer to a text; an error where it has too few words, or too many."""
-        words = text.split()
+    def shown(self) -> dict[str, Any]:
+        """The task as the page needs it, with examples that are answered right if there are any."""
+        known = wordings().get(self.name, {"about": "", "hint": "", "examples": []})
+        examples = chosen(self, known.get("examples", wordings()["sentences"]))
+        shown = {"name": self.name, **known, "examples": examples, "columns": self.columns}
+        return {**shown, "most_words": self.most, "options": plain(self.options)}
+
+    def __call__(self, text: str, /, **given: Any) -> Blocks:
+        """The answer to a text; an error where it, or an option, is out of bounds."""
+        words, options = text.split(), {name: usual for name, (usual, _) in self.options.items()}
         if not self.least <= len(words) <= self.most:
             bounds = f"'{self.name}' takes {self.least} to {self.most} on this page"
             raise DataError(f"there are {len(words)} words in it; {bounds}.")
-        return self.answer(words)
+        for name, value in given.items():
+            values = self.options[name][1] if name in options else ()
+            if value not in values:
+                raise DataError(f"'{self.name}' does not take {name}={value!r:.40} on this page.")
+            options[name] = values[values.index(value)]  # 1, where it was 1.0 or True
+        return self.answer(words, **options)
 
 
 class Description(ABC):
@@ -94,6 +118,12 @@ class Description(ABC):
         evaluations = [row.evaluations for row in history]
         curves = {"training": (evaluations, [row.value for row in history])}
         return plots.draw_curves(curves, across="evaluations", upward=self.objective)
+
+    def page(self, title: str, facts: Mapping[str, Any] | None = None) -> Page:
+        """The report as a page."""
+        page = Page(title)
+        add_blocks(page, self.report(facts))
+        return page
 
     def report(self, facts: Mapping[str, Any] | None = None) -> Blocks:
         """All that there is to say; `facts` are what training reported."""

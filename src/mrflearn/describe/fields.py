@@ -198,12 +198,13 @@ class FieldDescription(Description):
         """The strongest couplings or contacts, and samples."""
         most = min(MOST_COUPLINGS, len(self.model.edges_))
 
-        def couplings(words: list[str]) -> Blocks:
-            (_, _, table), heat, network = self._strongest(_count(words, most, 20), APART)
+        def couplings(words: list[str], n: int) -> Blocks:
+            del words
+            (_, _, table), heat, network = self._strongest(n, APART)
             return [network, table, *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
 
-        def samples(words: list[str]) -> Blocks:
-            drawn = self.model.draw(_count(words, MOST_SAMPLES, 5), random_state=0)
+        def samples(_: list[str], n: int) -> Blocks:
+            drawn = self.model.draw(n, random_state=0)
             note = Note(f"drawn by: {drawn.method}")
             title = "samples, one a row"
             if (family := self._family(drawn.samples)) is not None:
@@ -211,12 +212,10 @@ class FieldDescription(Description):
             names, spins = self.model.variable_names_, self.model.spins_
             return [note, Matrix(drawn.samples, names, "state", spins, title=title)]
 
-        example = str(min(20, most) or "")
-        many = f"how many, at most {MOST_SAMPLES}"
         what = "contacts" if self.has_contacts else "couplings"
         return [
-            Task(what, "how many of the strongest", example, couplings, most=1, least=0),
-            Task("samples", many, "5", samples, most=1, least=0),
+            Task(what, "", couplings, 0, 0, options={"n": (min(20, most), range(most + 1))}),
+            Task("samples", "", samples, 0, 0, options={"n": (5, range(1, MOST_SAMPLES + 1))}),
         ]
 
 
@@ -231,12 +230,3 @@ def _listed(pairs: Any, strengths: Any, first: int) -> list[list[Any]]:
     """The two numbers of each pair, counted from `first`, and its strength."""
     rows = zip((pairs + first).tolist(), strengths.tolist(), strict=True)
     return [[*pair, strength] for pair, strength in rows]
-
-
-def _count(words: list[str], most: int, usual: int) -> int:
-    """How many a question asks for."""
-    if not words:
-        return min(usual, most)
-    if not words[0].isdecimal() or not 1 <= int(words[0]) <= most:
-        raise DataError(f"'{words[0]}' is not a whole number between 1 and {most}.")
-    return int(words[0])

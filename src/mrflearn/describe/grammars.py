@@ -25,13 +25,14 @@ AT_ONCE = 2000  # sentences parsed together: enough of each length, and the firs
 LONGEST = 10  # words of an example
 DRAWN = 10  # sentences to take an example from
 MOST_WORDS = 150  # of a sentence on the page: time grows with the third power of its length
-TREES = 3  # on the page
 WITHOUT = "sentences cannot be produced by the grammar and"
 Document = list[list[str]]
 
 
 class ParserDescription(NextWordDescription):
     """A model that draws trees over sentences."""
+
+    trees: ClassVar[dict[str, Any]] = {}  # options of the page: how many
 
     def evaluate(self, file: Path) -> Blocks:
         """Labelled brackets of the most probable trees, as evalb counts them."""
@@ -83,21 +84,24 @@ class ParserDescription(NextWordDescription):
 
     def tasks(self) -> list[Task]:
         """The best trees of a sentence, and next words."""
-        example = self._example()
-        parse = Task("parse", "a sentence", " ".join(example), self._trees, most=MOST_WORDS)
+        drawn = self._drawn() or [self.model.vocabulary_.words[-1:]]
+        example = next((words for words in drawn if UNKNOWN not in words), drawn[0])
+        parse = Task("parse", " ".join(example), self._trees, MOST_WORDS, options=self.trees)
         return [parse, self._next_word_task(example[0], MOST_WORDS)]
 
     @abstractmethod
-    def _example(self) -> Sequence[str]:
-        """A sentence to ask about."""
+    def _drawn(self) -> Sequence[Sequence[str]]:
+        """Some sentences of the model, none of them empty."""
 
     @abstractmethod
-    def _trees(self, words: list[str]) -> Blocks:
-        """The best trees of a sentence."""
+    def _trees(self, words: list[str], n: int = 1) -> Blocks:
+        """The best trees of a sentence, and a remark on words that are not known."""
 
 
 class GrammarDescription(ParserDescription):
     """A grammar read off a treebank."""
+
+    trees: ClassVar = {"n": (3, range(1, 11))}
 
     write: ClassVar = staticmethod(write_trees)
 
@@ -132,18 +136,16 @@ class GrammarDescription(ParserDescription):
         notes = [Note(f"{missing} {WITHOUT} are left out")] if missing else []
         return [*notes, *perplexity(found, {"without_parse": missing, **self._counted()})]
 
-    def _example(self) -> Sequence[str]:
-        drawn = [tree.words for tree in self.model.sample(DRAWN)]
-        usual = [words for words in drawn if UNKNOWN not in words] or drawn[:1]
-        return min(usual, key=lambda words: abs(len(words) - LONGEST))
+    def _drawn(self) -> Sequence[Sequence[str]]:
+        return [tree.words for tree in self.model.sample(DRAWN)]
 
-    def _trees(self, words: list[str]) -> Blocks:
-        (found,) = self.model.n_best([words], TREES)
+    def _trees(self, words: list[str], n: int = 1) -> Blocks:
+        (found,) = self.model.n_best([words], n)
         trees: Blocks = [
             TreeDrawing(tree, title=f"tree {number}, probability {share:.3f} given the words")
             for number, (tree, share) in enumerate(found, start=1)
         ]
-        return trees or [TreeDrawing(None)]
+        return [*(trees or [TreeDrawing(None)]), *unknown_words(self.model, words)]
 
 
 class CompositeDescription(ParserDescription):
@@ -198,26 +200,25 @@ class CompositeDescription(ParserDescription):
         documents = [] if document is None else list(read_documents(document))
         return self._asked(words, n, document=documents[-1] if documents else [])
 
-    def _example(self) -> Sequence[str]:
+    def _drawn(self) -> Sequence[Sequence[str]]:
         (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
-        usual = [words for words in drawn if UNKNOWN not in words] or drawn
-        if not usual:
-            return list(self.model.vocabulary_.words[-1:])
-        values = self.model.score_samples([[words] for words in usual])  # as documents, all at once
-        lengths = np.array([len(words) + 1 for words in usual])  # with the sentence's end
-        return usual[int(np.argmax(values / lengths))]
+        lengths = [len(words) + 1 for words in drawn]  # with the sentence's end
+        values = self.model.score_samples([[words] for words in drawn])  # as documents, all at once
+        return [drawn[k] for k in np.argsort(-values / lengths)]  # the most usual first
 
-    def _trees(self, words: list[str]) -> Blocks:
-        return [TreeDrawing(*self.model.parse([words]), title="most probable tree")]
+    def _trees(self, words: list[str], n: int = 1) -> Blocks:
+        trees = self.model.parse([words])[:n]
+        drawing = TreeDrawing(*trees, title="most probable tree")
+        return [drawing, *unknown_words(self.model, words)]
 
     def tasks(self) -> list[Task]:
         """The best tree where there is a grammar, next words, topics."""
         model = self.model
 
-        def topics(_: list[str]) -> Blocks:
-            return self._topics(model.topic_words(10))
+        def topics(_: list[str], n: int) -> Blocks:
+            return self._topics(model.topic_words(n))
 
-        more = Task("topics", "nothing to fill in", "", topics, most=0, least=0)
+        more = Task("topics", "", topics, most=0, least=0, options={"n": (10, range(1, 51))})
         found = super().tasks()[0 if model.fit_.model.shape.grammar is not None else 1 :]
         return [*found, more] if model.topics > 1 else found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -32,14 +33,13 @@ from mrflearn.evaluation.calibration import token_reliability
 from mrflearn.features.recipes import MADE, Recipe
 from mrflearn.io.formats import DOCUMENT_MARK
 from mrflearn.io.graphs import read_graphs
-from mrflearn.io.spans import Scheme, are_chunk_tags
+from mrflearn.io.spans import SCHEMES, Scheme, are_chunk_tags
 from mrflearn.io.tag_files import TagSource
 
 BATCH = 1000  # examples that are labelled together where nothing is printed meanwhile
 MOST_LABELS = 60  # of a picture of transitions
 MOST_WORDS = 500  # of a sentence on the page
 ALL = 10**9  # entries, however many there are
-EXAMPLES = ("He reckons the deficit", "the dog sees the cat", "the man said so .")
 MISTAKE = ("true", "predicted", "tokens")
 Layers = Sequence[Sequence[Any]]
 
@@ -222,31 +222,37 @@ class Labeller(Description):
         more = Data({"confusion": confused, "unknown_tags": odd})
         return [*notes, Facts(facts), *shown, more, picture]
 
-    def _tag_task(self, example: str, columns: Sequence[str] = ("word",)) -> Task:
+    def _tag_task(self, columns: Sequence[str] = ("word",)) -> Task:
         """The labels of words, which stand with their further columns, and the next best."""
-        n, width = self.labellings, len(columns)
-        wanted = "/".join(columns)
+        several = self.labellings > 1
+        options: dict[str, Any] = {"n": (self.labellings, range(1, 21))} if several else {}
+        if "scheme" not in self.ignores and are_chunk_tags(self.model.classes_):
+            options["scheme"] = (None, (None, *SCHEMES))
+        tag = partial(self._tagged, columns)
+        return Task("tag", "", tag, most=MOST_WORDS, columns=columns, options=options)
 
-        def tag(asked: list[str]) -> Blocks:
-            rows = [word.rsplit("/", width - 1) for word in asked]
-            for word, row in zip(asked, rows, strict=True):
-                if len(row) != width:
-                    raise DataError(
-                        f"'{word}' should be {wanted}: the model looks at these columns."
-                    )
-            part = [Example(asked if width == 1 else rows, rows, None)]
-            (best,), (sure,) = self._best(part, n, figures=True), self._marginals(part)
-            layers = zip(self._titles(), best[0].layers, sure, strict=True)
-            found = [
-                Tokens(rows, [labels], [marginals], title=title)
-                for title, labels, marginals in layers
-            ]
-            listed = [[own.figure, *own.layers[0]] for own in best]
-            table = Table(("probability", *part[0].words), listed, title="best labellings")
-            return [*found, *([table] if n > 1 else [])]
+    def _tagged(self, columns: Sequence[str], asked: list[str], **options: Any) -> Blocks:
+        asker, width, n = copy(self), len(columns), options.get("n", 1)
+        asker.scheme = options.get("scheme")  # of this question alone
+        rows = [tuple(word.rsplit("/", width - 1)) for word in asked]
+        for word, row in zip(asked, rows, strict=True):
+            if len(row) != width:
+                wanted = "/".join(columns)
+                raise DataError(f"'{word}' should be {wanted}: the model looks at these columns.")
+        part = [Example(asked if width == 1 else rows, rows, None)]
+        (best,), (sure,) = asker._best(part, n, figures=True), asker._marginals(part)
+        layers = zip(self._titles(), best[0].layers, sure, strict=True)
+        found = [Tokens(rows, [labels], [own], title=title) for title, labels, own in layers]
+        listed = [[own.figure, *own.layers[0]] for own in best]
+        table = Table(("probability", *part[0].words), listed, title="Best labellings")
+        new = ", ".join(self._new_words(part[0]))
+        note = Note(f"not seen in training, and labelled by spelling and context: {new}")
+        return [*found, *([table] if n > 1 else []), *([note] if new else [])]
 
-        hint = "words" if width == 1 else f"words as {wanted}"
-        return Task("tag", f"{hint}, separated by spaces", example, tag, most=MOST_WORDS)
+    def _new_words(self, example: Example) -> list[str]:
+        """The words that were not seen in training, where the model knows."""
+        known = getattr(self.model, "known_words_", example.words)
+        return [word for word in example.words if word not in known]
 
 
 class RecipeLabeller(Labeller):
@@ -269,10 +275,7 @@ class RecipeLabeller(Labeller):
 
     def tasks(self) -> list[Task]:
         """Labels with probabilities."""
-        columns = self._recipe(words=True).seen
-        tags = zip(EXAMPLES[0].split(), ("PRP", "VBZ", "DT", "NN"), strict=True)
-        cells = ([word, *[tag] * (len(columns) - 1)] for word, tag in tags)
-        return [self._tag_task(" ".join(map("/".join, cells)), columns)]
+        return [self._tag_task(self._recipe(words=True).seen)]
 
 
 class ChainDescription(RecipeLabeller):
@@ -313,6 +316,14 @@ class ChainDescription(RecipeLabeller):
             "unlikely, white was never seen."
         )
         return [Facts(self.facts()), *listed, *_matrix(labels, steps, "weight", "label", caption)]
+
+    def _new_words(self, example: Example) -> list[str]:
+        """Words that make attributes, none of which has a weight."""
+        known, new = set(self.model.attributes_), []
+        for word, item in zip(example.words, self._recipe()(example.tokens), strict=True):
+            own = {name for name in item if str(name).lower().endswith(word.lower())}
+            new += [word] if own and not own & known else []
+        return new
 
     def _asked(self, part: list[Example]) -> dict[str, Any]:
         constraints = None if self.scheme is None else mrflearn.Constraints(scheme=self.scheme)
@@ -355,9 +366,7 @@ class TaggerDescription(Labeller):
 
     def tasks(self) -> list[Task]:
         """Tags with probabilities, and the best taggings."""
-        known = self.model.known_words_
-        example = max(EXAMPLES, key=lambda text: np.mean([w in known for w in text.split()]))
-        return [self._tag_task(example)]
+        return [self._tag_task()]
 
     def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Example]:
         try:
@@ -461,12 +470,12 @@ class GraphDescription(FieldLabeller):
     def tasks(self) -> list[Task]:
         """No graph fits on a line, but what was learned from them does."""
         labels = self.model.classes_
-        hint = "a label; nothing: all labels"
         most = max(len(own.split()) for own in labels)
-        return [Task("weights", hint, labels[0], self._weights, most=most, least=0)]
+        options = {"n": (20, range(1, 201))}
+        return [Task("weights", labels[0], self._weights, most=most, least=0, options=options)]
 
-    def _weights(self, words: list[str]) -> Blocks:
-        return self.learned(20, " ".join(words) or None)
+    def _weights(self, words: list[str], n: int) -> Blocks:
+        return self.learned(n, " ".join(words) or None)
 
     def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Example]:
         del file_format

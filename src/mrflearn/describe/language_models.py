@@ -19,9 +19,9 @@ from mrflearn.io.corpus import UNKNOWN, write_sentences
 from mrflearn.io.files import Lines, to_number
 from mrflearn.io.similarity import read_analogies, read_pairs
 
-SHOWN = 10  # words on the page
+WORDS_SHOWN = {"n": (10, range(1, 101))}  # on the page
+SHOWN = 10  # unknown words of a note, or words whose neighbours are asked for at once
 GAP = "_"
-LETTERS = 5  # of a word that is likely to mean something
 MOST_TEXT = 1000  # words for models that look at a few of them at a time
 WORDS_ON_MAP = 120
 MEANINGS = {
@@ -92,16 +92,14 @@ class SpaceDescription(Description):
         table = Table(("frequent word", "nearest"), rows, title="Words")
         return [table, Data({"nearest": near}), *([self._map(shown)] if len(shown) > 2 else [])]
 
-    def _usual_words(self) -> list[str]:
-        """The three most frequent words, and one that is likely to mean something."""
-        words = self.model.frequent_words(len(self.model.vocabulary_))
-        usual = ([word for word in words if word.isalpha()] or words) * 3
-        return [*usual[:3], next((word for word in usual if len(word) >= LETTERS), usual[2])]
+    def _frequent(self) -> list[str]:
+        """The three most frequent words; where there are fewer, they are repeated."""
+        words: list[str] = self.model.frequent_words(3)
+        return (words * 3)[:3]
 
     def _neighbours_task(self) -> Task:
-        example = self._usual_words()[-1]
-        answer = partial(self.neighbors, n=SHOWN)
-        return Task("neighbors", "one word or several", example, answer, most=SHOWN)
+        usual = self._frequent()[-1]
+        return Task("neighbors", usual, self.neighbors, most=SHOWN, options=WORDS_SHOWN)
 
 
 class VectorDescription(SpaceDescription):
@@ -115,10 +113,9 @@ class VectorDescription(SpaceDescription):
 
     def tasks(self) -> list[Task]:
         """Neighbours and analogies."""
-        hint = "three words: what is to the third as the second to the first?"
-        example = " ".join(self._usual_words()[:3])
-        analogy = partial(self.neighbors, n=SHOWN, analogy=True)
-        return [self._neighbours_task(), Task("analogy", hint, example, analogy, most=3, least=3)]
+        usual, ask = " ".join(self._frequent()), partial(self.neighbors, analogy=True)
+        analogy = Task("analogy", usual, ask, most=3, least=3, options=WORDS_SHOWN)
+        return [self._neighbours_task(), analogy]
 
 
 class LanguageModelDescription(SpaceDescription, TextDescription):
@@ -178,11 +175,15 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
 
     def tasks(self) -> list[Task]:
         """Gaps and neighbours."""
-        first, second, *_ = self._usual_words()
+        first, second, _ = self._frequent()
         gap = f"{first} _ {second} {first}"  # "the _ of the", or what is most frequent elsewhere
-        hint = "words with one gap, written _"
-        fill = Task("fill", hint, gap, lambda words: self.fill(" ".join(words), SHOWN), MOST_TEXT)
-        return [fill, self._neighbours_task()]
+
+        def filled(words: list[str], n: int) -> Blocks:
+            return self.fill(" ".join(words), n)
+
+        fill = Task("fill", gap, filled, most=MOST_TEXT, options=WORDS_SHOWN)
+        # Tables have no vectors.
+        return [fill, *([self._neighbours_task()] if self.model.form != "explicit" else [])]
 
 
 class NextWordDescription(TextDescription):
@@ -211,9 +212,8 @@ class NextWordDescription(TextDescription):
         found = known(self.model.next_word, words, n=n, **more)
         return Table((key.replace("_words", "") + " word", "probability"), found, key=key)
 
-    def _next_word_task(self, example: str, most: int) -> Task:
-        hint = "the beginning of a sentence (may be empty)"
-        return Task("next word", hint, example, lambda w: [self._next(w, SHOWN)], most, least=0)
+    def _next_word_task(self, usual: str, most: int) -> Task:
+        return Task("next word", usual, self._asked, most, least=0, options=WORDS_SHOWN)
 
 
 class NgramDescription(NextWordDescription):
@@ -234,12 +234,17 @@ class NgramDescription(NextWordDescription):
         """Next words, and the log-probability of a sentence."""
 
         def score(words: list[str]) -> Blocks:
-            value = Nats(self.model.score_samples([words])[0])
-            each = Nats(value / (len(words) + 1))
-            return [Facts({"log-probability, sentence end included": value, "per token": each})]
+            value = float(self.model.score_samples([words])[0])
+            each = value / (len(words) + 1)
+            facts = {"log-probability, sentence end included": Nats(value), "per token": Nats(each)}
+            return [
+                Facts({**facts, "perplexity per token": math.exp(-each)}),
+                *unknown_words(self.model, words),
+            ]
 
-        first = self._next_word_task("the", MOST_TEXT)
-        return [first, Task("score", "a sentence", "the", score, most=MOST_TEXT)]
+        usual = known(self.model.next_word, [], n=1)[0][0]
+        first = self._next_word_task(usual, MOST_TEXT)
+        return [first, Task("score", usual, score, most=MOST_TEXT)]
 
 
 def known(ask: Callable[..., Ranked], *asked: Any, n: int, **more: Any) -> Ranked:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as TookTooLong
 from http import HTTPStatus
+from inspect import getdoc
+from pathlib import Path
 from threading import Semaphore
 from typing import Any
 
-from mrflearn.describe import tasks_of
+from mrflearn.describe import describe, tasks_of
 from mrflearn.describe.blocks import plain
 from mrflearn.describe.description import Task
-from mrflearn.errors import MrflearnError, SettingsError
+from mrflearn.errors import MrflearnError
+from mrflearn.estimators.base import load
 
 
 class RefusalError(Exception):
@@ -25,48 +28,61 @@ class RefusalError(Exception):
 
 
 class Desk:
-    """The models by name, and the workers that ask them.
+    """The models by name, fitted ones or directories of saved ones, and the workers that ask them.
+
+    Those that cannot be asked are in `refused`, with the reason.
 
     At most `workers` questions are under way, those that were given up on counted in, so that
     malformed requests cannot pile up work.  Each ends, as its task bounds what can be asked.
     """
 
     def __init__(self, models: Mapping[str, Any], seconds: float = 20.0, workers: int = 4) -> None:
-        self.models = models
+        self.models: dict[str, Any] = {}
         self.seconds = seconds
         self.tasks: dict[str, dict[str, Task]] = {}
-        for name, model in models.items():
+        self.refused: dict[str, str] = {}  # the models that cannot be asked, and why
+        self._listed = []
+        for name, own in models.items():
             try:
-                self.tasks[name] = {task.name: task for task in tasks_of(model)}
-            except MrflearnError as error:
-                raise SettingsError(f"model '{name}' cannot be served: {error}") from error
+                model = load(own) if isinstance(own, str | Path) else own
+                tasks = {task.name: task for task in tasks_of(model)}
+                shown = [task.shown() for task in tasks.values()]  # asks for its examples
+            except Exception as error:  # features may be made by a function of the user's
+                known = isinstance(error, MrflearnError)
+                self.refused[name] = str(error) if known else f"{type(error).__name__}: {error}"
+                continue
+            self.models[name], self.tasks[name] = model, tasks
+            kind = {"kind": type(model).__name__, "about": str(getdoc(type(model))).split("\n")[0]}
+            self._listed.append({"name": name, **kind, "tasks": shown})
         self._pool = ThreadPoolExecutor(workers)
         self._free = Semaphore(workers)
         self._work: set[Future[Any]] = set()
 
     def catalogue(self) -> dict[str, Any]:
-        """The models and their tasks, as the page needs them."""
-        listed = []
-        for name, tasks in self.tasks.items():
-            shown = [
-                {"name": one.name, "hint": one.hint, "example": one.example, "most_words": one.most}
-                for one in tasks.values()
-            ]
-            listed.append({"name": name, "kind": type(self.models[name]).__name__, "tasks": shown})
-        return {"models": listed}
+        """The models and their tasks, as the page needs them, and those that cannot be asked."""
+        return {"models": self._listed, "refused": self.refused}
 
     def answer(self, question: Any) -> dict[str, Any]:
         """The blocks of an answer; `RefusalError` where there is none."""
-        task, text = self._task(question)
+        task, text, options = self._task(question)
+        blocks = self._result(lambda: [block.shown() for block in task(text, **options)])
+        return {"blocks": [plain(own) for own in blocks if own]}
+
+    def report(self, name: str) -> str:
+        """All that there is to say of a model, as a page; `RefusalError` where there is none."""
+        model = _entry(self.models, "model", name)
+        return str(self._result(lambda: describe(model).page(name).html()))
+
+    def _result(self, ask: Callable[[], Any]) -> Any:
+        """What a worker finds in time."""
         if not self._free.acquire(blocking=False):
             reason = "too many questions at once; try again."
             raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, reason, passes=True)
-        work = self._pool.submit(task, text)
+        work = self._pool.submit(ask)
         self._work.add(work)
         work.add_done_callback(self._release)
         try:
-            shown = (block.shown() for block in work.result(timeout=self.seconds))
-            return {"blocks": [plain(own) for own in shown if own]}
+            return work.result(timeout=self.seconds)
         except TookTooLong as error:
             reason = f"no answer after {self.seconds:g} s; ask for less."
             raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error
@@ -76,21 +92,19 @@ class Desk:
             reason = f"the answer failed ({type(error).__name__}: {error})."
             raise RefusalError(HTTPStatus.INTERNAL_SERVER_ERROR, reason) from error
 
-    @property
-    def idle(self) -> bool:
-        """Whether no question is under way, nor one that was given up on."""
-        return not self._work
+    def wait(self, seconds: float) -> bool:
+        """Whether the questions under way, those given up on among them, end within this time."""
+        return not wait(self._work, seconds).not_done
 
     def _release(self, work: Future[Any]) -> None:
         self._work.discard(work)
         self._free.release()
 
-    def _task(self, question: Any) -> tuple[Task, str]:
-        match question:
-            case {"model": str(model), "task": str(task), "text": str(text)}:
-                tasks = _entry(self.tasks, "model", model)
-                return _entry(tasks, "task", task), text
-        reason = 'a question is {"model": ..., "task": ..., "text": ...}.'
+    def _task(self, question: Any) -> tuple[Task, str, dict[str, Any]]:
+        match {"options": {}, **question} if isinstance(question, dict) else question:
+            case {"model": str(name), "task": str(task), "text": str(text), "options": dict(given)}:
+                return _entry(_entry(self.tasks, "model", name), "task", task), text, given
+        reason = 'a question is {"model": ..., "task": ..., "text": ..., "options": {...}}.'
         raise RefusalError(HTTPStatus.BAD_REQUEST, reason)
 
 

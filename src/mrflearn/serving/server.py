@@ -2,7 +2,10 @@
 
     GET /         the page
     GET /models   the models and what each can be asked
+    GET /report   all that there is to say of a model: /report?model=NAME
     POST /ask     {"model": name, "task": name, "text": question} -> {"blocks": [...]}
+
+`"options"` of a question, such as `{"n": 3}`, are those that /models lists.
 
 Whatever cannot be answered gets a 4xx or a 503 and a JSON object {"error": reason}.
 
@@ -21,8 +24,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from ipaddress import ip_address
-from threading import Condition
 from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urlsplit
 
 from mrflearn.errors import SettingsError
 from mrflearn.serving.desk import Desk, RefusalError
@@ -34,47 +37,26 @@ SECONDS_TO_SEND = 10  # for a browser to send its question
 AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?")
 # The page brings its own style and script and may load nothing else.
 POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:"
 )
 SAFE = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
 
 
 class Server(ThreadingHTTPServer):
-    """A thread for each request; those under way can be waited for."""
+    """A thread for each request; `server_close` waits for those under way."""
 
-    daemon_threads = True
+    daemon_threads = False
     request_queue_size = 128  # connections that wait to be accepted
 
     def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
-        self._requests = 0
-        self._changed = Condition()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._count(1)
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._count(-1)
-
-    def wait_for_requests(self, seconds: float) -> bool:
-        """Whether all requests under way have ended within this many seconds."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._requests == 0, seconds)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing where a client has left; else the traceback, as it is a fault of ours."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
-
-    def _count(self, change: int) -> None:
-        with self._changed:
-            self._requests += change
-            self._changed.notify_all()
 
 
 def make_server(desk: Desk, host: str, port: int) -> Server:
@@ -123,14 +105,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _read(self) -> Any:
         self._check_host()
-        match self.path:
+        place = urlsplit(self.path)
+        match place.path:
             case "/":
                 return self.page
+            case "/report":
+                return self.desk.report(dict(parse_qsl(place.query)).get("model", "")).encode()
             case "/models":
                 return self.desk.catalogue()
             case "/ask":
                 raise RefusalError(HTTPStatus.METHOD_NOT_ALLOWED, "questions are sent by POST.")
-        raise RefusalError(HTTPStatus.NOT_FOUND, "there are /, /models and /ask.")
+        raise RefusalError(HTTPStatus.NOT_FOUND, "there are /, /models, /report and /ask.")
 
     def _ask(self) -> Any:
         body = self._body()  # before any refusal: a reply that leaves it unread may be lost
