@@ -159,7 +159,7 @@ class Matrix(Block):
     first: int = 0  # what rows are counted from where there are too many names
 
     def figure(self) -> Any:
-        look = {"first": self.first, "signed": self.signed, "axes": self.axes}
+        look: dict[str, Any] = {"first": self.first, "signed": self.signed, "axes": self.axes}
         return plots.draw_heat_map(self.rows, self.names, self.meaning, **look)
 
 

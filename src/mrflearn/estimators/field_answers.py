@@ -80,7 +80,7 @@ class FieldQuestions(TakesTables, Estimator):
         if names is not None:
             self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
         else:
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
 
     @property
     @abstractmethod

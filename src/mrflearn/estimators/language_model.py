@@ -89,7 +89,7 @@ class LanguageModel(WordSpace, ScoresText):
     tolerance
         L-BFGS stops once the relative norm of the gradient is below it; None takes 1e-7 for
         bounds, 1e-8 for `"ml"` and 1e-6 for `"pl"`.  With None, chains and stars of more than
-        1,000 words stop, too, once ten iterations gain less than 2e-4 of the value.
+        1,000 words stop, too, once ten iterations gain less than 5e-4 of the value.
     patience
         Training by a bound stops once the validation bound has not risen for this many checks.
     warm_start
@@ -180,7 +180,8 @@ class LanguageModel(WordSpace, ScoresText):
         text = X if isinstance(X, Moments) else hold(X)
         start = getattr(self, "model_", None) if self.warm_start else None
         known = None if start is None else self.vocabulary_
-        moments = self._moments(text, known)
+        size, least = self.vocabulary_size, self.min_count
+        moments = moments_of(text, self.context, known, vocabulary_size=size, min_count=least)
         words = moments.vocabulary
         assert words is not None  # noqa: S101 - `moments_of` made sure
         held_out = None if validation is None else moments_of(validation, self.context, words)

@@ -143,7 +143,7 @@ PRIOR, FREE_PRIOR = 2.9, 0.3
 TOLERANCE = 1e-7  # of the relative norm of the gradient
 # Among many words the last hundredths of a nat take as long as all before them, and held-out text
 # gains nothing by them: chains and stars stop where ten iterations gain less than this share.
-FLAT = 2e-4
+FLAT = 5e-4
 HISTORY = 20  # of L-BFGS there: an evaluation costs far more than what is remembered
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
 

@@ -65,8 +65,8 @@ class WordSpace(Estimator):
 
     def _moments(self, text: Text | Moments, known: Vocabulary | None = None) -> Moments:
         """Counts of a text over a known vocabulary, or its own; given counts, if they fit."""
-        limits = {"vocabulary_size": self.vocabulary_size, "min_count": self.min_count}
-        return moments_of(text, self.context, known, **limits)
+        size, least = self.vocabulary_size, self.min_count
+        return moments_of(text, self.context, known, vocabulary_size=size, min_count=least)
 
     def frequent_words(self, n: int) -> list[str]:
         """The most frequent words.

@@ -105,12 +105,12 @@ class TreebankCounts:
             parents[parent] += times
             for child in (left, right):
                 chains[label[child]][child] += times
-        rules: Counter[Any] = Counter(self.rules)  # of fractions
+        rules: Any = Counter(self.rules)  # of fractions
         for (parent, *labels), times in kinds.items():
-            left, right = (chains[name] for name in labels)
-            share = times / parents[parent] / left.total() / right.total()
+            first, second = (chains[name] for name in labels)
+            share = times / parents[parent] / first.total() / second.total()
             least = LEAST_SHARE * (parents[parent] / FREE_USES + 1)
-            for (a, uses), (b, others) in product(left.items(), right.items()):
+            for (a, uses), (b, others) in product(first.items(), second.items()):
                 if share * uses * others >= least:
                     rules[parent, a, b] += FREE_USES * share * uses * others
         return replace(self, rules=rules)

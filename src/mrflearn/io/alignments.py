@@ -110,11 +110,10 @@ def read_alignment(
         if not sequences or not sequences[0]:
             raise DataError("holds no sequences.")
         content = np.frombuffer("".join(sequences).encode(), dtype=np.uint8)
-        if molecule is None:
-            molecule = min(ALPHABETS, key=lambda own: int((_states(own)[content] == UNKNOWN).sum()))
-        states, unknown = _encode(content, molecule)
+        likely: Molecule = min(ALPHABETS, key=lambda m: int((_states(m)[content] == UNKNOWN).sum()))
+        states, unknown = _encode(content, molecule or likely)
     values = states.reshape(len(sequences), -1)
-    return Alignment(molecule, tuple(names) or None, values, unknown)
+    return Alignment(molecule or likely, tuple(names) or None, values, unknown)
 
 
 def holds_alignment(path: PathLike) -> bool:
