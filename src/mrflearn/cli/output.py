@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.describe.blocks import Block, Note, answer, as_text, plain
-from mrflearn.io.corpus import UNKNOWN, Vocabulary
 from mrflearn.plots.figure import save
 
 TITLE_WIDTH = 70  # characters
@@ -31,13 +30,13 @@ def remark(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def report_unknown(vocabulary: Vocabulary | None, limits: Mapping[str, Any]) -> None:
+def report_unknown(vocabulary: Any, limits: Mapping[str, Any]) -> None:
     """A remark on the words of a training text that its vocabulary leaves out, and what did so."""
     if vocabulary is not None and vocabulary.left_out[0]:
         words, times = vocabulary.left_out
         given = [(name.replace("_", "-"), value) for name, value in limits.items()]
         options = " and ".join(f"--{name} {value}" for name, value in given if value)
-        remark(f"{words:,} words ({times:,} occurrences) are read as {UNKNOWN}, by {options}")
+        remark(f"{words:,} words ({times:,} occurrences) are read as <unk>, by {options}")
 
 
 def show(blocks: Sequence[Block], *, as_json: bool) -> None:
