@@ -19,7 +19,6 @@ from mrflearn.describe.blocks import Data, Facts, Matrix, Nats, Network, Note, P
 from mrflearn.describe.description import Answers, Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
-from mrflearn.features.observations import check_states
 from mrflearn.graph.contacts import strongest_pairs
 from mrflearn.io.alignments import ALPHABETS, ENDINGS, Alignment, write_alignment
 from mrflearn.io.contacts import write_contacts
@@ -133,7 +132,6 @@ class FieldDescription(Description):
         potentials = self.model.potentials_
         complete, left_out = rows()
         table = torch.as_tensor(self.model.encode(complete))
-        check_states(table, potentials.graph.states)
         if EXACT.refuses(potentials.graph) is not None:
             slow = (
                 f"the graph is too wide for exact sums: log Z by annealing {ANNEALED.chains} "

@@ -200,7 +200,7 @@ class MarkovField(FieldQuestions):
         graph, self.codes_ = self._build(samples)
         graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
         training = self._training(graph, missing=bool((table < 0).any()))
-        check_states(table, graph.states.cpu(), missing_allowed=True)
+        check_states(table, graph.states.cpu(), missing_allowed=True, names=names)
         warn_of_codes(samples, self.codes_, names)
         weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:

@@ -107,8 +107,7 @@ class FieldQuestions(TakesTables, Estimator):
         """
         chosen = self.usual_method if method is None else method
         potentials = self.potentials_
-        rows = torch.as_tensor(self.encode(X), device=potentials.graph.device)
-        check_states(rows, potentials.graph.states)
+        rows = torch.as_tensor(self.encode(X, complete=True), device=potentials.graph.device)
         if chosen == "pl":
             return _array(log_conditionals(potentials, rows).sum(dim=-1))
         if chosen not in ("exact", "ais"):
@@ -344,7 +343,7 @@ class FieldQuestions(TakesTables, Estimator):
             return 2 * states - 1
         return states if self.codes_ is None else self.codes_.decode(states)
 
-    def encode(self, X: ArrayLike) -> NDArray[np.int64]:
+    def encode(self, X: ArrayLike, *, complete: bool = False) -> NDArray[np.int64]:
         """The states of rows, counted from 0.
 
         Parameters
@@ -352,6 +351,8 @@ class FieldQuestions(TakesTables, Estimator):
         X
             Rows as those learned from: states, codes or spins.  Named columns are put in the order
             learned from; other names than those are refused.
+        complete
+            Whether missing values are refused.
 
         Returns
         -------
@@ -360,14 +361,18 @@ class FieldQuestions(TakesTables, Estimator):
 
         """
         rows = state_rows(X, spins=self.spins_)
-        order = column_order(getattr(self, "feature_names_in_", None), column_names(X))
+        names = getattr(self, "feature_names_in_", None)
+        order = column_order(names, column_names(X))
         rows = rows if order is None else rows[:, order]
         if rows.shape[1] != self.n_features_in_:
             raise DataError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input. Is the table transposed?"
             )
-        return rows if self.codes_ is None else np.asarray(self.codes_.encode(rows))
+        states = rows if self.codes_ is None else np.asarray(self.codes_.encode(rows, names))
+        sizes = self.potentials_.graph.states.cpu()
+        check_states(torch.as_tensor(states), sizes, missing_allowed=not complete, names=names)
+        return states
 
     def export(self, path: PathLike) -> None:
         """Writes the field as a network in UAI format, which other inference programs read.

@@ -15,7 +15,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError, warn_user
-from mrflearn.estimators.field_inputs import column_name
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import require_memory
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
@@ -31,6 +30,7 @@ from mrflearn.graph.neighbourhood import (
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
+from mrflearn.io.state_codes import column_name
 from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
 from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.likelihood import Likelihood
