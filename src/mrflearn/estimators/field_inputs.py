@@ -74,9 +74,9 @@ def _numbers(X: Any) -> NDArray[Any]:
     if values.dtype.kind in "US":
         raise SettingsError(
             f"samples are numbers; these are words such as {str(values.flat[0])[:40]!r}. "
-            "scikit-learn's OrdinalEncoder numbers categories; a file is read by "
-            "mrflearn.io.read_samples(path).values, an alignment by "
-            "mrflearn.io.read_alignment(path).values."
+            "scikit-learn's OrdinalEncoder().set_output(transform='pandas') numbers categories "
+            "and keeps names; a file is read by mrflearn.io.read_samples(path).values, an "
+            "alignment by mrflearn.io.read_alignment(path).values."
         )
     return values
 
