@@ -89,15 +89,13 @@ def _rows(model: Any, asked: Mapping[str, Any]) -> tuple[Any, int]:
     path = asked["file"]
     table = read_rows(path, *(asked[name] for name in ROWS))
     values = table.values
-    if len(values):
-        model.encode(SampleTable(table.names, values))  # errors name the rows of the file
+    model.encode(SampleTable(table.names, values))  # errors name the rows of the file
     complete = values[(values >= 0).all(axis=1)]
     left_out = len(values) - len(complete)
     if left_out:
         remark(f"{left_out} rows with missing values are left out")
     if not len(complete):
-        what = "every row has a missing value" if len(values) else "there are no rows in it"
-        raise DataError(f"{what}: there is nothing to evaluate on.", path=path)
+        raise DataError("every row has a missing value: nothing is left to judge.", path=path)
     return SampleTable(table.names, complete), left_out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -141,8 +141,7 @@ class FieldQuestions(TakesTables, Estimator):
         """log Z as `log_partition` counts it, minus log Z of `potentials_`; in nats."""
         # The two gauges differ by one number for every assignment.
         potentials = self.potentials_
-        row = torch.zeros(1, potentials.graph.variables, dtype=torch.int64)
-        row = row.to(potentials.graph.device)
+        row = potentials.graph.states.new_zeros(1, potentials.graph.variables)
         return float((zero_sum_gauge(potentials).score(row) - potentials.score(row)).sum())
 
     @property
@@ -250,6 +249,19 @@ class FieldQuestions(TakesTables, Estimator):
         """
         order: NDArray[np.int64] = (-np.abs(self.strengths_)).argsort(kind="stable")
         return order[:n]
+
+    def edge_table(self) -> dict[str, list[Any]]:
+        """All edges by the names of their variables, strongest first: `pd.DataFrame` takes them.
+
+        Returns
+        -------
+        dict of lists
+            `variable` and `and`, the names; `strength`, as in `strengths_`.
+
+        """
+        order, names = self.strongest(len(self.edges_)), np.array(self.variable_names_)
+        first, second = names[self.edges_[order].T].tolist()
+        return {"variable": first, "and": second, "strength": self.strengths_[order].tolist()}
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """`log_likelihood` of each row by its usual method, in nats.

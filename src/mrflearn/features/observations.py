@@ -133,9 +133,7 @@ class Samples:
                 counts[first : first + together] += found.view(len(part), cells)
         return counts.T.contiguous()
 
-    def count_observed(
-        self, scope: Int[Tensor, "q n"], sizes: Sequence[int]
-    ) -> Float[Tensor, "x q"]:
+    def count_known(self, scope: Int[Tensor, "q n"], sizes: Sequence[int]) -> Float[Tensor, "x q"]:
         """The same of the rows in which all variables of a scope were seen."""
         counts = self.count(scope, sizes)
         if not self.missing:
@@ -148,7 +146,7 @@ class Samples:
         found = torch.zeros(len(scope), prod(sizes), dtype=torch.float64, device=scope.device)
         left = torch.arange(len(scope), device=scope.device)
         for chunk in self.chunks(SOON):
-            found[left] += chunk.count_observed(scope[left], sizes).T
+            found[left] += chunk.count_known(scope[left], sizes).T
             left = left[(found[left] == 0).any(dim=1)]
             if not len(left):
                 break
