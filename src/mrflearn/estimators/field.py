@@ -104,7 +104,9 @@ class MarkovField(FieldQuestions):
         clique from its neighbourhood; small degree, any size), `"pl"` (pseudolikelihood, any
         graph), `"ml"` (exact maximum likelihood, small treewidth), `"bp"` (the same with loopy
         belief propagation), `"consensus"` (each variable by itself, then averaged), `"pw"` (each
-        clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).
+        clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).  These two and `"bp"`
+        are biased, however well they converge: `"pw"` where cliques overlap, the others where the
+        graph has loops.
     auxiliary
         The family that LAP assumes for the neighbours of a clique: `"exact"` (the structure of the
         true marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
