@@ -93,7 +93,8 @@ class MarkovField(FieldQuestions):
     graph
         `"grid:4x4"`, `"torus:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"chain:9"`, `"complete"` or
         `"edges:FILE"`; in Python also a networkx graph whose node order is the column order, pairs
-        of columns such as `[(0, 1)]`, or a `FactorGraph` (any cliques).
+        of columns such as `[(0, 1)]`, or a `FactorGraph` (any cliques).  The command line takes
+        `learn` too: the edges are found first, as `FieldStructure` finds them.
     states
         States of every variable, counted from 0: one number, or one each.  None takes what each
         column shows: states from 0 to its largest, or, where they are not counted from 0 (items

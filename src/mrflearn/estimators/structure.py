@@ -123,8 +123,8 @@ class FieldStructure(TakesTables, Estimator):
         if bool((rows < 0).any()):
             least = int(self.weights_.argmin())
             warn_user(
-                "values are missing: the neighbours of each column are chosen from the rows in "
-                f"which it and its candidates are known; the fewest are {self.weights_[least]:,.6g} "
+                "values are missing: the neighbours of each column are chosen from the rows in which "
+                f"it and its candidates are observed; the fewest are {self.weights_[least]:,.6g} "
                 f"of {seen.total:,.6g}, for column {column_name(least, names)}"
             )
         return self
