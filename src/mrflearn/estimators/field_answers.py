@@ -381,10 +381,10 @@ class FieldQuestions(TakesTables, Estimator):
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input. Is the table transposed?"
             )
-        states = rows if self.codes_ is None else np.asarray(self.codes_.encode(rows, names))
+        states: Any = rows if self.codes_ is None else self.codes_.encode(rows, names)
         sizes = self.potentials_.graph.states.cpu()
         check_states(torch.as_tensor(states), sizes, missing_allowed=not complete, names=names)
-        return states
+        return np.asarray(states)
 
     def export(self, path: PathLike) -> None:
         """Writes the field as a network in UAI format, which other inference programs read.

@@ -123,7 +123,7 @@ class FieldStructure(TakesTables, Estimator):
         if bool((rows < 0).any()):
             least = int(self.weights_.argmin())
             warn_user(
-                "values are missing: the neighbours of each column are chosen from the rows in which "
+                "values are missing: the neighbours of each column are chosen from rows in which "
                 f"it and its candidates are observed; the fewest are {self.weights_[least]:,.6g} "
                 f"of {seen.total:,.6g}, for column {column_name(least, names)}"
             )
