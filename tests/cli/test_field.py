@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,14 @@ def test_inspect_names_the_strongest_edge(model: Path, tmp_path: Path) -> None:
     shown = run("inspect", str(model), "--plot", pictures[0])
     assert shown.code == 0, shown.err
     assert run("inspect", str(model), "--plot", pictures[1], "--edges").code == 0
+    table = tmp_path / "edges.csv"
+    assert run("inspect", str(model), "-n", "1", "--edges", "-o", str(table)).code == 0
+    header, *rows = csv.reader(table.read_text().splitlines())
+    field = load(model)
+    assert header == ["variable", "and", "strength"]
+    assert [float(row[2]) for row in rows] == field.edge_table()["strength"]
+    assert [row[0] for row in rows] == field.edge_table()["variable"]
+    assert len(rows) == len(field.edges_)
     refused = run("inspect", str(model), "--edges")
     assert refused.code == 2
     assert "--plot" in refused.err

@@ -156,3 +156,17 @@ def test_files_with_missing_values_name_the_option_they_need(samples: Path, tmp_
     assert "holes.csv" in failed.err
     assert "Give --missing:" in failed.err
     assert run("train", "field", *words, "--missing", "-o", str(tmp_path / "m")).code == 0
+
+
+def test_a_wrong_state_is_named_by_its_row_in_the_file_and_its_column(tmp_path: Path) -> None:
+    rows = "sleep,mood\n" + "0,1\n1,0\n0,0\n1,1\n" * 5
+    new, model = tmp_path / "new.csv", str(tmp_path / "model")
+    new.write_text("sleep,mood\nNA,1\n1,NA\n1,5\n")
+    for text in (rows, rows.replace("0", "7")):  # states, and codes of states
+        (tmp_path / "old.csv").write_text(text)
+        learned = run("train", "field", str(tmp_path / "old.csv"), "--overwrite", "-o", model)
+        assert learned.code == 0
+        for verb in ("score", "evaluate"):
+            failed = run(verb, model, str(new))
+            assert failed.code == 1
+            assert "new.csv: sample row 2 (counted from 0), column 'mood': 5" in failed.err

@@ -77,7 +77,7 @@ def test_items_coded_1_and_2_are_two_states(estimator: str, tmp_path: Path) -> N
             model.sample(20, random_state=1), plain.sample(20, random_state=1) + 1
         )
         np.testing.assert_array_equal(model.score_samples(ISING + 1), plain.score_samples(ISING))
-        with pytest.raises(DataError, match="row 0, column 1: 0"):
+        with pytest.raises(DataError, match=r"row 0 .*, column 1: 0"):
             model.score([[1, 0, 1, 1, 2, 2]])
 
 

@@ -61,7 +61,7 @@ def test_missing_values_are_counted_where_they_are_expected(tmp_path: Path) -> N
     there = MarkovField("grid:2x3", estimator="lap").fit_shards(paths, missing=True)
     here = MarkovField("grid:2x3", estimator="lap").fit(rows)
     np.testing.assert_allclose(there.couplings_, here.couplings_, atol=1e-6)
-    with pytest.raises(DataError, match=r"part-0\.csv: .*row 3, column 2.*missing=True.*'lap'"):
+    with pytest.raises(DataError, match=r"part-0\.csv: .*row 3 .*, column 2.*missing=True.*'lap'"):
         MarkovField("grid:2x3", estimator="lap").fit_shards(paths)
     with pytest.raises(DataError, match="by 'lap' alone"):
         MarkovField("grid:2x3", estimator="ml").fit_shards(paths, missing=True)

@@ -386,3 +386,9 @@ def test_wide_rows_come_in_fewer_at_a_time(
     chunks = list(read_sample_chunks(tmp_path / name))
     assert all(len(chunk.values) * 200 <= 1000 for chunk in chunks)
     assert sum(len(chunk.values) for chunk in chunks) == 20
+
+
+def test_answers_in_words_come_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "answers.csv").write_text("sleep,mood\nyes,low\n")
+    with pytest.raises(DataError, match=r"answers.csv:2: .*'yes'.*OrdinalEncoder"):
+        read_samples(tmp_path / "answers.csv")

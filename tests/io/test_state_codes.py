@@ -28,7 +28,7 @@ def test_a_code_that_was_never_seen_is_named() -> None:
     codes = StateCodes.seen(TABLE)
     row = TABLE[:1].copy()
     row[0, 2] = 3
-    with pytest.raises(DataError, match=r"row 0, column 2: 3 .*2, 5"):
+    with pytest.raises(DataError, match=r"row 0 .*, column 2: 3 .*2, 5"):
         codes.encode(row)
 
 

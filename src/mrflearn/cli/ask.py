@@ -33,7 +33,7 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
     read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
     refuse_idle(ctx, {name: reason for name in asked if name not in read})
     method = getattr(own(loaded), VERBS[verb])
-    given = {**asked, "as_json": as_json, "rows": partial(_rows, asked)}
+    given = {**asked, "as_json": as_json, "rows": partial(_rows, loaded, asked)}
     try:
         answers = method(**{name: given[name] for name in signature(method).parameters})
         for blocks in [answers] if isinstance(answers, list) else answers:
@@ -81,7 +81,7 @@ def options_read(verb: str, words: Iterable[str]) -> set[str] | None:
     return None
 
 
-def _rows(asked: Mapping[str, Any]) -> tuple[Any, int]:
+def _rows(model: Any, asked: Mapping[str, Any]) -> tuple[Any, int]:
     """The rows of the file without missing values, and how many were left out."""
     from mrflearn.cli.train_field import read_rows
     from mrflearn.io.samples import SampleTable
@@ -89,13 +89,13 @@ def _rows(asked: Mapping[str, Any]) -> tuple[Any, int]:
     path = asked["file"]
     table = read_rows(path, *(asked[name] for name in ROWS))
     values = table.values
+    model.encode(SampleTable(table.names, values))  # errors name the rows of the file
     complete = values[(values >= 0).all(axis=1)]
     left_out = len(values) - len(complete)
     if left_out:
         remark(f"{left_out} rows with missing values are left out")
     if not len(complete):
-        what = "every row has a missing value" if len(values) else "there are no rows in it"
-        raise DataError(f"{what}: there is nothing to evaluate on.", path=path)
+        raise DataError("every row has a missing value: nothing is left to judge.", path=path)
     return SampleTable(table.names, complete), left_out
 
 

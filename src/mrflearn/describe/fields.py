@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Callable
@@ -19,10 +20,10 @@ from mrflearn.describe.blocks import Data, Facts, Matrix, Nats, Network, Note, P
 from mrflearn.describe.description import Answers, Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
-from mrflearn.features.observations import check_states
 from mrflearn.graph.contacts import strongest_pairs
 from mrflearn.io.alignments import ALPHABETS, ENDINGS, Alignment, write_alignment
 from mrflearn.io.contacts import write_contacts
+from mrflearn.io.files import write_text
 from mrflearn.io.samples import SampleTable, write_samples
 
 APART = 4  # least distance of the columns of a contact, unless given
@@ -54,10 +55,11 @@ class FieldDescription(Description):
         matrix: Path | None = None,
         edges: bool = False,
         plot: Path | None = None,
+        output: Path | None = None,
     ) -> Blocks:
         """The strongest couplings, or the contacts of a family; `edges` are drawn first then."""
-        if edges and plot is None:
-            raise OptionError("--edges says what --plot FILE draws; give both.")
+        if edges and plot is None and output is None:
+            raise OptionError("--edges says what --plot FILE draws, or --output FILE holds.")
         if not self.has_contacts and (contacts or apart is not None or matrix is not None):
             raise SettingsError(
                 f"a {self.kind} has no contacts; a field learned from an alignment on the complete "
@@ -65,7 +67,12 @@ class FieldDescription(Description):
             )
         if matrix is not None:
             write_contacts(matrix, self.model.contacts_)
-        found, heat, network = self._strongest(n, APART if apart is None else apart)
+        found, heat, network = self._strongest(n, apart or APART)
+        if output is not None:
+            columns = self.model.edge_table()
+            with write_text(output) as stream:
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerows([columns, *zip(*columns.values(), strict=True)])
         pictures = [network, heat] if edges else [heat, network]
         return [*found, *(pictures if 0 < len(network.names) <= MOST_DRAWN or plot else [])]
 
@@ -92,9 +99,10 @@ class FieldDescription(Description):
             what = "coupling" if signed else "coupling or norm" if field.signed_.any() else "norm"
             order = field.strongest(len(field.edges_))
             pairs, strengths = field.edges_[order], field.strengths_[order]
-        listed = _listed(pairs[:n], strengths[:n], first)
+        rows = zip((pairs[:n] + first).tolist(), strengths[:n].tolist(), strict=True)
+        listed = [[*pair, strength] for pair, strength in rows]
         key, one = ("contacts", "column") if self.has_contacts else ("edges", "variable")
-        rows = [(names[i - first], names[j - first], own) for i, j, own in listed]
+        named = [(names[i - first], names[j - first], own) for i, j, own in listed]
         codes = None if field.codes_ is None else field.codes_.codes
         fields = [own.tolist() for own in field.fields_]
         floats = "+.4f" if signed else ".4f"
@@ -102,7 +110,7 @@ class FieldDescription(Description):
         found: Blocks = [
             Facts(facts),
             Data({"names": names, key: listed, "fields": fields, "codes": codes}),
-            Table((one, "and", what), rows, title=extent(len(rows)), floats=floats),
+            Table((one, "and", what), named, title=extent(len(named)), floats=floats),
         ]
         caption = f"How strongly each pair of {one}s is coupled."
         heat = Matrix(matrix, names, what, signed, (one, one), first, caption=caption)
@@ -133,7 +141,6 @@ class FieldDescription(Description):
         potentials = self.model.potentials_
         complete, left_out = rows()
         table = torch.as_tensor(self.model.encode(complete))
-        check_states(table, potentials.graph.states)
         if EXACT.refuses(potentials.graph) is not None:
             slow = (
                 f"the graph is too wide for exact sums: log Z by annealing {ANNEALED.chains} "
@@ -224,9 +231,3 @@ def _extent(shown: int, total: int, what: str) -> str:
     return (
         f"The {shown:,} strongest of {total:,} {what}" if shown < total else f"All {total:,} {what}"
     )
-
-
-def _listed(pairs: Any, strengths: Any, first: int) -> list[list[Any]]:
-    """The two numbers of each pair, counted from `first`, and its strength."""
-    rows = zip((pairs + first).tolist(), strengths.tolist(), strict=True)
-    return [[*pair, strength] for pair, strength in rows]

@@ -13,13 +13,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 import mrflearn
-from mrflearn.errors import (
-    MrflearnError,
-    NotFittedError,
-    StorageError,
-    TrainingWarning,
-    warn_user,
-)
+from mrflearn.errors import MrflearnError, NotFittedError, StorageError
 from mrflearn.models.storage import StoredModel, fits, read_model, write_model
 from mrflearn.training.outcome import Outcome
 
@@ -109,8 +103,6 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         """Sets `outcome_` (of that model) and `choice_` (one of the criteria) as stored."""
         if learned["outcome"] is not None:
             self.outcome_: Any = Outcome.from_figures(model, learned["outcome"])
-            if self.outcome_.failed:
-                warn_user(f"this {type(self).__name__}: {self.outcome_.reason}", TrainingWarning)
         if learned["choice"] is not None:
             choice: Choice[Any] = Choice(**learned["choice"])
             if choice.estimator not in criteria or not isinstance(choice.reason, str):

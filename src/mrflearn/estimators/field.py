@@ -93,7 +93,8 @@ class MarkovField(FieldQuestions):
     graph
         `"grid:4x4"`, `"torus:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"chain:9"`, `"complete"` or
         `"edges:FILE"`; in Python also a networkx graph whose node order is the column order, pairs
-        of columns such as `[(0, 1)]`, or a `FactorGraph` (any cliques).
+        of columns such as `[(0, 1)]`, or a `FactorGraph` (any cliques).  The command line takes
+        `learn` too: the edges are found first, as `FieldStructure` finds them.
     states
         States of every variable, counted from 0: one number, or one each.  None takes what each
         column shows: states from 0 to its largest, or, where they are not counted from 0 (items
@@ -104,7 +105,9 @@ class MarkovField(FieldQuestions):
         clique from its neighbourhood; small degree, any size), `"pl"` (pseudolikelihood, any
         graph), `"ml"` (exact maximum likelihood, small treewidth), `"bp"` (the same with loopy
         belief propagation), `"consensus"` (each variable by itself, then averaged), `"pw"` (each
-        clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).
+        clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).  These two and `"bp"`
+        are biased, however well they converge: `"pw"` where cliques overlap, the others where the
+        graph has loops.
     auxiliary
         The family that LAP assumes for the neighbours of a clique: `"exact"` (the structure of the
         true marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
@@ -200,7 +203,7 @@ class MarkovField(FieldQuestions):
         graph, self.codes_ = self._build(samples)
         graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
         training = self._training(graph, missing=bool((table < 0).any()))
-        check_states(table, graph.states.cpu(), missing_allowed=True)
+        check_states(table, graph.states.cpu(), missing_allowed=True, names=names)
         warn_of_codes(samples, self.codes_, names)
         weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -107,8 +107,7 @@ class FieldQuestions(TakesTables, Estimator):
         """
         chosen = self.usual_method if method is None else method
         potentials = self.potentials_
-        rows = torch.as_tensor(self.encode(X), device=potentials.graph.device)
-        check_states(rows, potentials.graph.states)
+        rows = torch.as_tensor(self.encode(X, complete=True), device=potentials.graph.device)
         if chosen == "pl":
             return _array(log_conditionals(potentials, rows).sum(dim=-1))
         if chosen not in ("exact", "ais"):
@@ -142,8 +141,7 @@ class FieldQuestions(TakesTables, Estimator):
         """log Z as `log_partition` counts it, minus log Z of `potentials_`; in nats."""
         # The two gauges differ by one number for every assignment.
         potentials = self.potentials_
-        row = torch.zeros(1, potentials.graph.variables, dtype=torch.int64)
-        row = row.to(potentials.graph.device)
+        row = potentials.graph.states.new_zeros(1, potentials.graph.variables)
         return float((zero_sum_gauge(potentials).score(row) - potentials.score(row)).sum())
 
     @property
@@ -252,6 +250,19 @@ class FieldQuestions(TakesTables, Estimator):
         order: NDArray[np.int64] = (-np.abs(self.strengths_)).argsort(kind="stable")
         return order[:n]
 
+    def edge_table(self) -> dict[str, list[Any]]:
+        """All edges by the names of their variables, strongest first: `pd.DataFrame` takes them.
+
+        Returns
+        -------
+        dict of lists
+            `variable` and `and`, the names; `strength`, as in `strengths_`.
+
+        """
+        order, names = self.strongest(len(self.edges_)), np.array(self.variable_names_)
+        first, second = names[self.edges_[order].T].tolist()
+        return {"variable": first, "and": second, "strength": self.strengths_[order].tolist()}
+
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """`log_likelihood` of each row by its usual method, in nats.
 
@@ -344,7 +355,7 @@ class FieldQuestions(TakesTables, Estimator):
             return 2 * states - 1
         return states if self.codes_ is None else self.codes_.decode(states)
 
-    def encode(self, X: ArrayLike) -> NDArray[np.int64]:
+    def encode(self, X: ArrayLike, *, complete: bool = False) -> NDArray[np.int64]:
         """The states of rows, counted from 0.
 
         Parameters
@@ -352,6 +363,8 @@ class FieldQuestions(TakesTables, Estimator):
         X
             Rows as those learned from: states, codes or spins.  Named columns are put in the order
             learned from; other names than those are refused.
+        complete
+            Whether missing values are refused.
 
         Returns
         -------
@@ -360,14 +373,18 @@ class FieldQuestions(TakesTables, Estimator):
 
         """
         rows = state_rows(X, spins=self.spins_)
-        order = column_order(getattr(self, "feature_names_in_", None), column_names(X))
+        names = getattr(self, "feature_names_in_", None)
+        order = column_order(names, column_names(X))
         rows = rows if order is None else rows[:, order]
         if rows.shape[1] != self.n_features_in_:
             raise DataError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input. Is the table transposed?"
             )
-        return rows if self.codes_ is None else np.asarray(self.codes_.encode(rows))
+        states: Any = rows if self.codes_ is None else self.codes_.encode(rows, names)
+        sizes = self.potentials_.graph.states.cpu()
+        check_states(torch.as_tensor(states), sizes, missing_allowed=not complete, names=names)
+        return np.asarray(states)
 
     def export(self, path: PathLike) -> None:
         """Writes the field as a network in UAI format, which other inference programs read.

@@ -21,7 +21,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.alignments import ALPHABETS, Molecule
 from mrflearn.io.files import PathLike
 from mrflearn.io.samples import MISSING, array_states
-from mrflearn.io.state_codes import StateCodes, gaps, observed_range
+from mrflearn.io.state_codes import StateCodes, column_name, gaps, observed_range
 
 Table = NDArray[np.integer[Any]]
 
@@ -74,9 +74,9 @@ def _numbers(X: Any) -> NDArray[Any]:
     if values.dtype.kind in "US":
         raise SettingsError(
             f"samples are numbers; these are words such as {str(values.flat[0])[:40]!r}. "
-            "scikit-learn's OrdinalEncoder numbers categories; a file is read by "
-            "mrflearn.io.read_samples(path).values, an alignment by "
-            "mrflearn.io.read_alignment(path).values."
+            "scikit-learn's OrdinalEncoder().set_output(transform='pandas') numbers categories "
+            "and keeps names; a file is read by mrflearn.io.read_samples(path).values, an "
+            "alignment by mrflearn.io.read_alignment(path).values."
         )
     return values
 
@@ -162,11 +162,6 @@ def warn_of_codes(table: Table, codes: StateCodes, names: Sequence[str] | None) 
             f"state {states[0]} of column {column_name(column, names)} never occurs, though larger "
             f"ones do{more}"
         )
-
-
-def column_name(column: int, names: Sequence[str] | None) -> str:
-    """What a column is called in messages: its name, or its number from 0."""
-    return str(column) if names is None else repr(names[column])
 
 
 def sample_weights(weights: ArrayLike | None, samples: int, device: torch.device) -> Tensor | None:

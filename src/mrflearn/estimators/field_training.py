@@ -15,7 +15,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError, warn_user
-from mrflearn.estimators.field_inputs import column_name
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import require_memory
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
@@ -31,6 +30,7 @@ from mrflearn.graph.neighbourhood import (
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
+from mrflearn.io.state_codes import column_name
 from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
 from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.likelihood import Likelihood
@@ -123,9 +123,9 @@ class FieldTraining:
         scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
         if self.estimator not in ("pl", "lap", "consensus"):
             return self.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
-        warned = False
-        if not (samples.missing and self.estimator == "lap"):  # it sums over what may have occurred
-            warned = self._warn_of_unseen(graph, map(samples.support, scopes, sizes))
+        # Where values are missing, LAP sums over what may have occurred.
+        known = not (samples.missing and self.estimator == "lap")
+        warned = known and self._warn_of_unseen(graph, map(samples.support, scopes, sizes))
         outcome = self._from_samples(graph, samples)
         return outcome if warned else self._bounded(outcome)
 
@@ -279,9 +279,7 @@ class FieldTraining:
             more = f"; nor {len(states) - NAMED:,} more such states" if len(states) > NAMED else ""
             problem = f"no row has {'; nor '.join(shown)}{more}"
             if self.estimator == "pmm":
-                raise DataError(
-                    f"{problem}, where estimator 'pmm' gives -inf. Use another. {REMEDY}"
-                )
+                raise DataError(f"{problem}; 'pmm' gives -inf. Use another estimator and l2=0.1.")
             warn_user(
                 f"{problem}: without a penalty the best parameters are infinite, and those "
                 f"learned depend on where training stopped. {REMEDY}"
@@ -291,8 +289,7 @@ class FieldTraining:
 
     def _bounded(self, outcome: Fitted) -> Fitted:
         """The outcome; warns of the first clique whose parameters no samples can support."""
-        model = outcome.model
-        for group, values in zip(model.graph.groups, model.values, strict=True):
+        for group, values in zip(outcome.model.graph.groups, outcome.model.values, strict=True):
             large = ~(values.abs() <= UNBOUNDED).flatten(1).all(dim=1)[group.table]
             if bool(large.any()) and not self.settings.l1 and not self.settings.l2:
                 columns = " and ".join(map(self._column, group.scope[large][0].tolist()))
@@ -407,7 +404,7 @@ def count_blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelih
     tables = {own.shape: LocalTables(own.shape, graph.device) for own in problems}
     layout, counted = ParameterLayout.of(graph), []
     for block in lap.problem_blocks(problems):
-        counts = samples.count_observed(block.scope, block.shape.sizes)
+        counts = samples.count_known(block.scope, block.shape.sizes)
         likelihood = AuxiliaryLikelihood.of(tables[block.shape], counts)
         counted.append(Blankets(likelihood, layout.terms(block.shape, block.factors)))
     return BlanketPseudolikelihood(TabularModel.zeros(graph), counted, samples.total)

@@ -15,7 +15,6 @@ from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.field_inputs import (
     TakesTables,
     check_observed,
-    column_name,
     column_names,
     sample_weights,
     state_table,
@@ -25,7 +24,7 @@ from mrflearn.execution.resources import choose_device
 from mrflearn.features.observations import Samples, check_states
 from mrflearn.graph.builders import pairwise
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.io.state_codes import StateCodes
+from mrflearn.io.state_codes import StateCodes, column_name
 from mrflearn.training.neighbourhood_selection import select_edges
 
 
@@ -106,7 +105,7 @@ class FieldStructure(TakesTables, Estimator):
         states = codes.encode(table).astype(np.int64, copy=False)
         rows = torch.as_tensor(states, device=choose_device(self.device))
         sizes = torch.tensor(codes.sizes, device=rows.device)
-        check_states(rows, sizes, missing_allowed=True)
+        check_states(rows, sizes, missing_allowed=True, names=names)
         warn_of_codes(table, codes, names)
         seen = Samples.distinct(rows, sample_weights(sample_weight, len(rows), rows.device))
         found = select_edges(
@@ -124,10 +123,9 @@ class FieldStructure(TakesTables, Estimator):
         if bool((rows < 0).any()):
             least = int(self.weights_.argmin())
             warn_user(
-                "values are missing: the neighbours of each column are chosen from the rows in "
-                f"which it and its candidates are observed; the fewest are "
-                f"{self.weights_[least]:,.6g} of {seen.total:,.6g}, for column "
-                f"{column_name(least, names)}"
+                "values are missing: the neighbours of each column are chosen from rows in which "
+                f"it and its candidates are observed; the fewest are {self.weights_[least]:,.6g} "
+                f"of {seen.total:,.6g}, for column {column_name(least, names)}"
             )
         return self
 

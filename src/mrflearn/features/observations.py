@@ -20,7 +20,7 @@ from torch import Tensor
 from mrflearn.errors import DataError
 from mrflearn.io.files import PathLike
 from mrflearn.io.samples import Columns, column_order, read_sample_chunks
-from mrflearn.io.state_codes import StateCodes
+from mrflearn.io.state_codes import StateCodes, place_of
 
 BLOCK = 1 << 17  # codes held at once
 SOON = 256  # rows that show most joint states that are shown at all
@@ -133,9 +133,7 @@ class Samples:
                 counts[first : first + together] += found.view(len(part), cells)
         return counts.T.contiguous()
 
-    def count_observed(
-        self, scope: Int[Tensor, "q n"], sizes: Sequence[int]
-    ) -> Float[Tensor, "x q"]:
+    def count_known(self, scope: Int[Tensor, "q n"], sizes: Sequence[int]) -> Float[Tensor, "x q"]:
         """The same of the rows in which all variables of a scope were seen."""
         counts = self.count(scope, sizes)
         if not self.missing:
@@ -148,7 +146,7 @@ class Samples:
         found = torch.zeros(len(scope), prod(sizes), dtype=torch.float64, device=scope.device)
         left = torch.arange(len(scope), device=scope.device)
         for chunk in self.chunks(SOON):
-            found[left] += chunk.count_observed(scope[left], sizes).T
+            found[left] += chunk.count_known(scope[left], sizes).T
             left = left[(found[left] == 0).any(dim=1)]
             if not len(left):
                 break
@@ -202,6 +200,7 @@ def check_states(
     *,
     missing_allowed: bool = False,
     remedy: str = LEAVE_OUT,
+    names: Sequence[str] | None = None,
 ) -> None:
     """Raises `DataError` naming row and column of the first entry that is no state.
 
@@ -219,7 +218,7 @@ def check_states(
         return  # the usual case, found without a table of the size of the samples
     row, column = ((states < lowest) | (states >= sizes)).nonzero()[0].tolist()
     value = int(states[row, column])
-    place = f"sample row {row}, column {column}"
+    place = place_of(row, column, names)
     if value == -1:
         raise DataError(f"{place}: a value is missing (NaN, NA or -1). {remedy}")
     hint = "Are these spins of -1 and +1? Write them as 0 and 1."

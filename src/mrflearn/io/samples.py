@@ -344,8 +344,9 @@ def _states(chunk: Sequence[tuple[int, list[str]]], width: int, picked: list[int
         wrong = next(i for i, cell in enumerate(cells) if states[cell] is None)
         raise DataError(
             f"cannot read {cells[wrong][:40]!r} as a state: a whole number from 0 (or only -1 and "
-            "1, for spins), NA or nothing. If this column is not a variable, pick the others by "
-            "columns=...",
+            "1, for spins), NA or nothing. Number answers in words first (no 0, yes 1; in Python "
+            "by scikit-learn's OrdinalEncoder().set_output(transform='pandas')). If this column is "
+            "not a variable, pick the others by columns=...",
             line=chunk[wrong // len(picked)][0],
         )
     flat = np.fromiter(map(states.__getitem__, cells), np.int64, len(cells))

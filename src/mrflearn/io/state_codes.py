@@ -65,7 +65,7 @@ class StateCodes:
         """The columns that are not counted from 0."""
         return [column for column, own in enumerate(self.codes) if own is not None]
 
-    def encode(self, table: Table) -> Table:
+    def encode(self, table: Table, names: Sequence[str] | None = None) -> Table:
         """The states of rows that hold codes; an error names the first code that is not known."""
         if not self.recoded or table.ndim != 2 or table.shape[1] != len(self.codes):
             return table
@@ -77,7 +77,7 @@ class StateCodes:
             if unknown.any():
                 row = int(unknown.argmax())
                 raise DataError(
-                    f"sample row {row}, column {column}: {values[row]} is not a state of this "
+                    f"{place_of(row, column, names)}: {values[row]} is not a state of this "
                     f"column, whose codes are {_listed(own.tolist())}."
                 )
             states[:, column] = np.where(values == MISSING, MISSING, place)
@@ -103,6 +103,16 @@ class StateCodes:
                 f"0, so the codes {_listed(codes)} stand for {len(codes)} states; answers come "
                 "back in these codes"
             )
+
+
+def column_name(column: int, names: Sequence[str] | None) -> str:
+    """What a column is called in messages: its name, or its number from 0."""
+    return str(column) if names is None else repr(names[column])
+
+
+def place_of(row: int, column: int, names: Sequence[str] | None) -> str:
+    """Where an entry of a sample table stands."""
+    return f"sample row {row} (counted from 0), column {column_name(column, names)}"
 
 
 def observed_range(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import StorageError, TrainingError
+from mrflearn.errors import StorageError, TrainingError, TrainingWarning, warn_user
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,10 +109,12 @@ class Outcome(Generic[M_co]):
 
     @staticmethod
     def from_figures(model: M, figures: Mapping[str, Any]) -> Outcome[M]:
-        """The outcome of that model whose `figures` these are."""
+        """The outcome of that model whose `figures` these are; warns where training failed."""
         ending, reason = figures["ending"], figures["reason"]
         if ending not in get_args(Ending) or not isinstance(reason, str):
             raise StorageError("the outcome of training does not say how it ended")
+        if ending == "stuck":
+            warn_user(reason, TrainingWarning)
         value, seconds = (_number(figures[name]) for name in ("value", "seconds"))
         steps, calls = (int(_number(figures[name])) for name in ("iterations", "evaluations"))
         history = tuple(map(Row.of, figures["history"]))
