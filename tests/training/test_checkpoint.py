@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from mrflearn.errors import StorageError, TrainingError
@@ -195,6 +196,17 @@ def test_a_damaged_header_gives_no_other_error(saved, data, tmp_path):
     path = tmp_path / "damaged"
     path.write_bytes(content)
     with contextlib.suppress(StorageError, TrainingError):
+        train(LBFGS(5, **FULL), checkpoint=path, resume=True)
+
+
+def test_a_checkpoint_of_older_code_is_refused(tmp_path):
+    """Under the names of version 1, the state of reparametrised objectives would not be found."""
+    path = tmp_path / "old"
+    train(LBFGS(3, **FULL), checkpoint=path)
+    with safe_open(path, framework="pt") as file:
+        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(tensors, path, metadata | {"version": "1"})
+    with pytest.raises(StorageError, match=r"checkpoint version 1;.*Train without resume"):
         train(LBFGS(5, **FULL), checkpoint=path, resume=True)
 
 

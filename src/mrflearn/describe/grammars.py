@@ -57,8 +57,8 @@ class ParserDescription(NextWordDescription):
 
     def _parsed(self, file: Path, n: int = 1) -> Answers:
         """The trees of each sentence; of several each has a headline."""
-        documents, missing, known = read_documents(file), 0, self.model.vocabulary_
-        new: dict[str, None] = {}
+        documents, missing = read_documents(file), 0
+        read: dict[str, None] = {}  # every word once
         if getattr(self.model, "topics", 1) == 1:  # nothing of a document helps later sentences
             documents = ([words] for sentences in documents for words in sentences)
         for portion in _portions(documents):
@@ -70,7 +70,7 @@ class ParserDescription(NextWordDescription):
                 ranked = [[] if tree is None else [(tree, None)] for tree in trees]
             for words, best in zip(sentences, ranked, strict=True):
                 missing += not best
-                new.update(dict.fromkeys(word for word in words if word not in known))
+                read.update(dict.fromkeys(words))
                 listed = [{"tree": str(tree), "probability": share} for tree, share in best]
                 data = {"words": words, "tree": listed[0]["tree"] if best else None}
                 shown: Blocks = [] if best else [TreeDrawing(None)]
@@ -80,7 +80,7 @@ class ParserDescription(NextWordDescription):
                 yield [Data(data | ({"nbest": listed} if n > 1 else {})), *shown]
         if missing:
             yield [Note(f"{missing} {WITHOUT} have no tree")]
-        yield unknown_words(self.model, new)
+        yield unknown_words(self.model, read)
 
     def tasks(self) -> list[Task]:
         """The best trees of a sentence, and next words."""

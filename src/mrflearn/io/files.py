@@ -48,7 +48,7 @@ class _Source(io.RawIOBase):
     def __init__(self, stream: Any, zipped: _Source | None = None) -> None:
         self._stream = stream
         self._zipped = zipped
-        self._ratio = limit("MRFLEARN_MAX_GZIP_RATIO")
+        self._ratio = 0 if zipped is None else limit("MRFLEARN_MAX_GZIP_RATIO")
         self.seen = 0
 
     def readable(self) -> bool:

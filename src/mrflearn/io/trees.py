@@ -9,7 +9,7 @@ Nothing here recurses, so a tree may be as deep as memory allows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
@@ -77,7 +77,7 @@ class Tree:
         return hash(self._flat())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _from_flat, (self._flat(),)
+        return tree_of_nodes, (self._flat(),)
 
     def _flat(self) -> tuple[tuple[str, str | None, int], ...]:
         """The nodes without their nesting: enough to compare, hash, copy and rebuild a tree."""
@@ -122,9 +122,10 @@ def strip_functions(tree: Tree) -> Tree:
     return rebuild(tree, strip)[0]
 
 
-def _from_flat(flat: tuple[tuple[str, str | None, int], ...]) -> Tree:
-    done: list[Tree] = []
-    for label, word, count in reversed(flat):
+def tree_of_nodes(nodes: Sequence[tuple[str, str | None, int]]) -> Tree:
+    """The tree of labels, words and numbers of children, parents first and left before right."""
+    done: list[Tree] = []  # the leftmost on top
+    for label, word, count in reversed(nodes):
         done.append(Tree(label, tuple([done.pop() for _ in range(count)]), word))
     return done.pop()
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from mrflearn.features.treebank import TreebankCounts, usual_form
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.io.corpus import Vocabulary
-from mrflearn.io.trees import Tree
+from mrflearn.io.trees import Tree, tree_of_nodes
 from mrflearn.kernels.rules import RuleLists, RuleShape
 from mrflearn.models.ngram import draw
 
@@ -143,7 +143,4 @@ def named_tree(
 
 def _tree(nodes: Sequence[tuple[str, str | None]]) -> Tree:
     """The tree of labels, parents first and left before right, with the words of tags."""
-    done: list[Tree] = []  # the leftmost on top
-    for label, word in reversed(nodes):
-        done.append(Tree(label, () if word is not None else (done.pop(), done.pop()), word))
-    return done.pop()
+    return tree_of_nodes([(label, word, 2 if word is None else 0) for label, word in nodes])

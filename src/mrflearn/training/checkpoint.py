@@ -19,7 +19,7 @@ from mrflearn.errors import SettingsError, StorageError, TrainingError
 from mrflearn.io.files import PathLike, write_binary
 from mrflearn.objectives.base import under
 
-FORMAT, VERSION = "mrflearn training checkpoint", 1
+FORMAT, VERSION = "mrflearn training checkpoint", 2
 KINDS = {torch.float32: "F32", torch.float64: "F64"}
 # Settings that say when to stop, not how to move: a resumed training may have others.
 LIMITS = {
@@ -191,7 +191,7 @@ def read_checkpoint(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
         if metadata.get("version") != str(VERSION):
             raise StorageError(
                 f"{path} has checkpoint version {metadata.get('version')}; this library reads "
-                f"version {VERSION}. Was it written by a newer one?"
+                f"version {VERSION}. Train without resume to start again."
             )
         if json.loads(metadata["contents"]) != _contents(tensors):
             raise ValueError("names or shapes are not those that were written")
