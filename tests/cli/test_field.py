@@ -187,7 +187,7 @@ def test_contacts_of_a_family(potts: Path, tmp_path: Path) -> None:
     assert f"{score:.4f}" in page
     assert "norm" not in page
     (task, _) = tasks_of(load(potts))
-    network, table, heat = task("2")
+    network, table, heat = task("", n=2)
     assert (task.name, heat.meaning) == ("contacts", "contact score")
     assert table.rows[0] == ("1", "6", score)
     assert network.caption == "The 2 strongest of 6 contacts."

@@ -110,10 +110,10 @@ def read_alignment(
         if not sequences or not sequences[0]:
             raise DataError("holds no sequences.")
         content = np.frombuffer("".join(sequences).encode(), dtype=np.uint8)
-        likely: Molecule = min(ALPHABETS, key=lambda m: int((_states(m)[content] == UNKNOWN).sum()))
-        states, unknown = _encode(content, molecule or likely)
+        kind = _nearest_molecule(content) if molecule is None else molecule
+        states, unknown = _encode(content, kind)
     values = states.reshape(len(sequences), -1)
-    return Alignment(molecule or likely, tuple(names) or None, values, unknown)
+    return Alignment(kind, tuple(names) or None, values, unknown)
 
 
 def holds_alignment(path: PathLike) -> bool:
@@ -252,6 +252,11 @@ def _states(molecule: Molecule) -> NDArray[np.uint8]:
         base = ALPHABETS[molecule].index("U" if molecule == "rna" else "T")
         states[np.frombuffer(b"TUtu", dtype=np.uint8)] = base
     return states
+
+
+def _nearest_molecule(content: NDArray[np.uint8]) -> Molecule:
+    """That whose alphabet lacks the fewest of the letters."""
+    return min(ALPHABETS, key=lambda own: np.count_nonzero(_states(own)[content] == UNKNOWN))
 
 
 def _encode(content: NDArray[np.uint8], molecule: Molecule) -> tuple[NDArray[np.int8], int]:
