@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from mrflearn.kernels.chain_pieces import (
+    ChainLoss,
     PieceSide,
-    PieceSums,
     _less_known,
     _lone_rows,
     known_steps,
@@ -22,7 +22,7 @@ def given_neighbours(
     gold: Tensor,
     left: PieceSide,
     right: PieceSide,
-) -> PieceSums:
+) -> ChainLoss:
     """The same in log space and in float64."""
     scores, slopes, pairs = unary.double(), [], []
     value = scores.new_zeros(())
@@ -35,7 +35,7 @@ def given_neighbours(
         slopes.append(_less_known(found.softmax(dim=1) * amount[:, None], gold, amount))
         pairs.append(torch.zeros_like(around).index_add_(0, side.state, slopes[-1])[:-1])
     single, pair = slopes[0] + slopes[1], pairs[0] + pairs[1].t()
-    return PieceSums(value, single.to(unary.dtype), pair.to(unary.dtype))
+    return ChainLoss(value, single.to(unary.dtype), pair.to(unary.dtype))
 
 
 def whole_pieces(
@@ -44,7 +44,7 @@ def whole_pieces(
     gold: Tensor,
     steps: Steps,
     amount: Tensor,
-) -> PieceSums:
+) -> ChainLoss:
     """The same in log space and in float64, one table a transition."""
     scores, amount = unary.double(), amount.double()
     value, slopes = scores.new_zeros(()), torch.zeros_like(scores)
@@ -63,4 +63,4 @@ def whole_pieces(
     value += torch.dot(scores[lone].logsumexp(dim=1) - known, amount[lone])
     slopes[lone] = scores[lone].softmax(dim=1) * amount[lone][:, None]
     _less_known(slopes, gold, amount * times_in_pieces(steps))
-    return PieceSums(value, slopes.to(unary.dtype), pair.to(unary.dtype))
+    return ChainLoss(value, slopes.to(unary.dtype), pair.to(unary.dtype))

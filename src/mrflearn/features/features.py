@@ -60,7 +60,6 @@ class Numbering(dict[Any, int]):
         return number
 
 
-@final
 class _Entries(dict[tuple[Any, Any], int]):
     """Entries (name, value) of dicts numbered by first appearance, each read once.
 

@@ -264,7 +264,7 @@ def chain_templates(
     found = weighted(features, tokens, tokens[:, None], shape[:1], everything=all_states)
     attribute, label = (part[~marked[found[0]]] for part in found)
     moves, edges = neighbours(features.lengths, 2), NO_PAIRS
-    pairs = _label_pairs(labels, moves, shape, min_freq, all_transitions)
+    pairs = _label_pairs(labels, moves, shape, max(min_freq, 0 if all_transitions else 1))
     own = marked.nonzero().squeeze(1)
     if len(own):
         if order != 1:
@@ -284,7 +284,8 @@ def chain_templates(
         FactorTemplate("transition", shape, joint, (), number, torch.cat([pairs, edges[1]])),
     ]
     if order == 2:
-        triples = _triples(features.lengths, labels, pairs, shape[0], all_transitions)
+        states = labels.states[neighbours(features.lengths, 3)]
+        triples = _triples(states, pairs, shape[0], all_transitions)
         weights = (torch.zeros_like(triples), triples)
         templates.append(FactorTemplate("triple", shape[:1] * 3, joint, (), *weights))
     return tuple(templates), features
@@ -367,13 +368,9 @@ def _where(names: Collection[str], wanted: Bool[Tensor, " n"]) -> Iterator[str]:
 
 
 def _label_pairs(
-    labels: CompiledLabels,
-    moves: Int64[Tensor, "n 2"],
-    shape: tuple[int, int],
-    min_freq: float,
-    everything: bool,
+    labels: CompiledLabels, moves: Int64[Tensor, "n 2"], shape: tuple[int, int], least: float
 ) -> Int64[Tensor, " w"]:
-    """The pairs of neighbouring labels that have a weight; between sets all they may form."""
+    """The pairs of neighbouring labels met `least` times; between sets all they may form."""
     states = labels.states[moves]
     known = (states != UNKNOWN).all(dim=1)
     counts = torch.bincount(cells_of(states[known], shape), minlength=math.prod(shape))
@@ -381,22 +378,17 @@ def _label_pairs(
         allowed = labels.allowed_states()
         open_ones = (allowed[token].long() for token in moves[~known].t())
         counts = counts + torch.einsum("ks,kt->st", *open_ones).flatten()
-    return (counts >= max(min_freq, 0 if everything else 1)).nonzero().squeeze(1)
+    return (counts >= least).nonzero().squeeze(1)
 
 
 def _triples(
-    lengths: Int64[Tensor, " b"],
-    labels: CompiledLabels,
-    pairs: Int64[Tensor, " e"],
-    size: int,
-    everything: bool,
+    states: Int64[Tensor, "n 3"], pairs: Int64[Tensor, " e"], size: int, everything: bool
 ) -> Int64[Tensor, " g"]:
-    """The triples of labels seen, or all that weighted pairs can form."""
+    """The triples of labels among those seen, or all that weighted pairs can form."""
     if everything:
         source, target = torch.unravel_index(pairs, (size, size))
         first, second = (target[:, None] == source[None, :]).nonzero(as_tuple=True)
         return source[first] * size**2 + pairs[second]
-    states = labels.states[neighbours(lengths, 3)]
     seen = cells_of(states[(states != UNKNOWN).all(dim=1)], (size,) * 3).unique()
     both = torch.isin(torch.stack([seen.div(size, rounding_mode="floor"), seen % size**2]), pairs)
     kept: Tensor = seen[both.all(dim=0)]

@@ -29,22 +29,21 @@ States = int | Sequence[int] | Int[Tensor, " v"]
 
 
 def pairwise(
-    states: Int[Tensor, " v"],
-    edges: Int[Tensor, "e 2"],
-    *,
-    tied: bool = False,
-    component: Int[Tensor, " v"] | None = None,
-    components: int = 0,
+    states: Int[Tensor, " v"], edges: Int[Tensor, "e 2"], *, tied: bool = False
 ) -> FactorGraph:
     """A graph with the groups "unary" and "pairwise", in the order of variables and of edges.
 
     `tied`: all factors of a group read table 0; else each has a table of its own.  Variables with
     unequal state counts give a group for each shape, such as "unary 3" and "pairwise 3x2".
     """
+    return FactorGraph(states, _pairwise_groups(states, edges, tied))
+
+
+def _pairwise_groups(
+    states: Int[Tensor, " v"], edges: Int[Tensor, "e 2"], tied: bool
+) -> tuple[FactorGroup, ...]:
     singles = torch.arange(len(states), device=states.device).unsqueeze(1)
-    groups = _groups("unary", states, singles, tied) + _groups("pairwise", states, edges, tied)
-    owner = torch.zeros_like(states) if component is None else component
-    return FactorGraph(states, groups, owner, components=components)
+    return _groups("unary", states, singles, tied) + _groups("pairwise", states, edges, tied)
 
 
 def state_counts(states: States, variables: int) -> Int[Tensor, " v"]:
@@ -167,13 +166,9 @@ def chains(
         raise GraphError(f"lengths must be a list of numbers from 0 on, not {counts.tolist()}.")
     component = torch.repeat_interleave(torch.arange(len(counts)), counts)
     within = (component[1:] == component[:-1]).nonzero().squeeze(1)
-    return pairwise(
-        state_counts(states, len(component)),
-        torch.stack([within, within + 1], dim=1),
-        tied=tied,
-        component=component,
-        components=len(counts),
-    )
+    numbers = state_counts(states, len(component))
+    groups = _pairwise_groups(numbers, torch.stack([within, within + 1], dim=1), tied)
+    return FactorGraph(numbers, groups, component, len(counts))
 
 
 def factorial_chain(

@@ -175,7 +175,6 @@ class AnnealedImportance(Sampler):
         return found.states.T.gather(1, source[potentials.graph.component]).T
 
 
-@final
 class _Run:
     """Groups of weighted chains on their way down.  Letters: g: groups; m: chains of one."""
 
@@ -319,7 +318,6 @@ def annealed_ring(
     )
 
 
-@final
 @dataclass(frozen=True)
 class _Ring:
     """A ring of words, to be annealed; one row of `states` per chain."""

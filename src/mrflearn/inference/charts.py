@@ -25,19 +25,14 @@ from mrflearn.kernels.rules import RuleShape
 
 @torch.no_grad()
 def inside_outside(
-    potentials: ChartPotentials,
-    weight: Float[Tensor, " b"] | None = None,
-    elements: int | None = None,
+    potentials: ChartPotentials, weight: Float[Tensor, " b"] | None = None
 ) -> ChartBeliefs:
-    """Beliefs about sentences of any lengths; sentence b counts `weight[b]` times, or once.
-
-    A batch of charts holds about so many elements; one sentence is always taken.
-    """
+    """Beliefs about sentences of any lengths; sentence b counts `weight[b]` times, or once."""
     words, grammar = potentials.padded_words, _weights(potentials)
     weight = words.new_ones(len(potentials.lengths)) if weight is None else weight
     value = words.new_full((len(weight),), -torch.inf)
     counts, rules, start = map(torch.zeros_like, (words, potentials.rules, potentials.start))
-    for batch in potentials.batches(elements or _elements(words)):
+    for batch in potentials.batches(_elements(words)):
         own = weight[batch.sentences]
         found = chart.expected_counts(words[batch.tokens], grammar, own, batch.lengths)
         value[batch.sentences], counts[batch.tokens] = found.log_partition, found.words

@@ -50,6 +50,7 @@ from mrflearn.kernels.table_algebra import (
     sum_out,
 )
 
+Inputs = list[tuple[ScaledTable, Axes]]
 FEW_AXES = 8  # more than so many are worked on a few at a time, which takes longer to arrange
 
 # The evaluation: messages to the roots and back, in any arithmetic.
@@ -118,7 +119,7 @@ class CliqueTree:
             )
             states.index_copy_(0, own, choose(torch.as_tensor(odds)))
 
-    def _inputs(self, batch: CliqueBatch, messages: Messages) -> list[tuple[ScaledTable, Axes]]:
+    def _inputs(self, batch: CliqueBatch, messages: Messages) -> Inputs:
         inputs = []
         for form, start, axes in batch.packs:
             pack = self.packs[form]
@@ -128,10 +129,7 @@ class CliqueTree:
 
 
 def _sums(
-    arithmetic: Arithmetic,
-    sizes: tuple[int, ...],
-    inputs: Sequence[tuple[ScaledTable, Axes]],
-    wanted: Sequence[Axes],
+    arithmetic: Arithmetic, sizes: tuple[int, ...], inputs: Inputs, wanted: Sequence[Axes]
 ) -> list[Tensor]:
     """The products of the inputs, summed onto each of the wanted axes."""
     tables = [(table.within(arithmetic), axes) for table, axes in inputs]

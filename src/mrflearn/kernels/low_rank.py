@@ -45,14 +45,15 @@ FAST_WIDTH = 16  # dimensions: products of multiples of it take half the time of
 STEP_ROWS = 64  # with 10,000 columns: a tile of 2.5 MB, the best of those measured
 SMALLEST_SHARE = 64
 
+Left = Float[Tensor, "#k r d"]  # vectors of the rows; k = 1: shared by all offsets
+Right = Float[Tensor, "#k c d"]  # vectors of the columns
+PerRow = Float[Tensor, "k r"]
+PerColumn = Float[Tensor, "k c"]
+Scale = float | Float[Tensor, " k"]
+
 
 @torch.no_grad()
-def row_logsumexp(
-    left: Float[Tensor, "#k r d"],
-    right: Float[Tensor, "#k c d"],
-    bias: Float[Tensor, "k c"],
-    scale: float | Float[Tensor, " k"] = 1.0,
-) -> Float[Tensor, "k r"]:
+def row_logsumexp(left: Left, right: Right, bias: PerColumn, scale: Scale = 1.0) -> PerRow:
     """Log-sum-exp of each row of scores; `left` or `right` may be shared by all offsets (k = 1).
 
     A bias of -inf leaves its column out; where all are -inf the value is -inf.
@@ -63,11 +64,7 @@ def row_logsumexp(
 
 
 def star_logsumexp(
-    left: Float[Tensor, "#k r d"],
-    right: Float[Tensor, "#k c d"],
-    bias: Float[Tensor, "k c"],
-    centre: Float[Tensor, " r"],
-    scale: float | Float[Tensor, " k"] = 1.0,
+    left: Left, right: Right, bias: PerColumn, centre: Float[Tensor, " r"], scale: Scale = 1.0
 ) -> Float[Tensor, ""]:
     """Log-sum-exp over the star's centre of its own score plus the messages of its leaves.
 
@@ -82,12 +79,8 @@ def star_logsumexp(
 
 @torch.no_grad()
 def power_step(
-    left: Float[Tensor, "k r d"],
-    right: Float[Tensor, "k c d"],
-    bias: Float[Tensor, "k c"],
-    rows: Float[Tensor, "k r"],
-    columns: Float[Tensor, "k c"],
-) -> tuple[Float[Tensor, "k c"], Float[Tensor, "k r"]]:
+    left: Left, right: Right, bias: PerColumn, rows: PerRow, columns: PerColumn
+) -> tuple[PerColumn, PerRow]:
     """log (M^T u) and log (M v), for log u over the rows and log v over the columns."""
     return choose(left).power_step(left, right, bias, rows, columns)
 
@@ -174,7 +167,7 @@ class LowRankKernels(NamedTuple):
     power_step: Callable[..., tuple[Tensor, Tensor]]
 
 
-def choose(left: Float[Tensor, "k r d"]) -> LowRankKernels:
+def choose(left: Left) -> LowRankKernels:
     """The kernels for scores of vectors like these."""
     if left.is_cpu:
         return LowRankKernels(rows_in_blocks, star_in_blocks, step_in_blocks)
@@ -224,12 +217,8 @@ def in_two_passes(forward: Callable[..., Any], backward: Callable[..., Any]) -> 
 
 
 def plain_forward(
-    left: Float[Tensor, "k r d"],
-    right: Float[Tensor, "k c d"],
-    bias: Float[Tensor, "k c"],
-    *,
-    means: bool,
-) -> tuple[Float[Tensor, "k r"], Float[Tensor, "k r d"], tuple[Tensor, ...]]:
+    left: Left, right: Right, bias: PerColumn, *, means: bool
+) -> tuple[PerRow, Left, tuple[Tensor, ...]]:
     """Row values, softmax means of the right vectors (if asked for), what `backward` reads."""
     values, mean = [], left.new_empty(left.shape if means else 0)
     for rows in blocks(0, left.shape[1], MOST_STAR_ROWS):
@@ -241,8 +230,8 @@ def plain_forward(
 
 
 def plain_backward(
-    value: Float[Tensor, "k r"], weight: Float[Tensor, "k r"], saved: tuple[Tensor, ...]
-) -> tuple[Float[Tensor, "k c d"], Float[Tensor, "k c"]]:
+    value: PerRow, weight: PerRow, saved: tuple[Tensor, ...]
+) -> tuple[Right, PerColumn]:
     """Gradients of sum(weight * value) by the right vectors and the bias."""
     left, right, bias = saved
     by_right, by_bias, shift = torch.zeros_like(right), torch.zeros_like(bias), _finite(value)
@@ -262,19 +251,14 @@ def _finite(value: Tensor) -> Tensor:
 # One pass over blocks of whole rows, on a few threads.
 
 
-def rows_in_blocks(
-    left: Float[Tensor, "k r d"], right: Float[Tensor, "k c d"], bias: Float[Tensor, "k c"]
-) -> Float[Tensor, "k r"]:
+def rows_in_blocks(left: Left, right: Right, bias: PerColumn) -> PerRow:
     """Log-sum-exp of each row: half of a power step, whose other half costs little."""
     ones = left.new_zeros(left.shape[:2]), torch.zeros_like(bias)
     return step_in_blocks(left, right, bias, *ones)[1]
 
 
 def star_in_blocks(
-    left: Float[Tensor, "k r d"],
-    right: Float[Tensor, "k c d"],
-    bias: Float[Tensor, "k c"],
-    centre: Float[Tensor, " r"],
+    left: Left, right: Right, bias: PerColumn, centre: Float[Tensor, " r"]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The log-partition of stars, and its gradients by each argument in turn."""
     (offsets, columns), dims = bias.shape, left.shape[2]

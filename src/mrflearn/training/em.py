@@ -72,7 +72,6 @@ class _State:
     noise = 0.0
 
 
-@final
 @dataclass(eq=False)
 class _Steps(Plan[Parameters]):
     """Steps of EM under way."""

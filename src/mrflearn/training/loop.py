@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Generic, Protocol, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -166,7 +166,6 @@ def train(
         return training.outcome(training.go())
 
 
-@final
 @dataclass(eq=False)
 class _Training(Generic[M]):
     """One training under way; `earlier` counts the seconds it took before it was resumed."""
@@ -412,7 +411,6 @@ def _check(objective: Objective[Any], start: Tensor, seed: int) -> None:
         )
 
 
-@final
 @dataclass(eq=False)
 class _Descent(Plan[M]):
     """What `minimise` was asked for, and how far it is."""

@@ -26,6 +26,7 @@ from mrflearn.kernels.potts_pseudolikelihood import CodedRows, potts_pseudolikel
 from mrflearn.training.newton import shrinkage
 
 Point = Float[Tensor, "1+c c"]  # fields, and couplings below them
+Selected = Bool[Tensor, "v v"]  # the neighbours (rows) that each variable selects
 RATIO = 0.01  # of the least regularisation strength that is tried to the largest
 ROWS = 8192  # handled at once; bounds memory, changes no result
 
@@ -72,17 +73,13 @@ def select_edges(
 
 
 def _from_incomplete(
-    samples: Samples,
-    sizes: Int[Tensor, " v"],
-    shares: list[float],
-    gamma: float,
-    candidates: Bool[Tensor, "v v"],
-) -> tuple[Bool[Tensor, "v v"], Float[Tensor, " v"]]:
+    samples: Samples, sizes: Int[Tensor, " v"], shares: list[float], gamma: float, among: Selected
+) -> tuple[Selected, Float[Tensor, " v"]]:
     """Which of its candidates each variable selects, and from rows of which weight."""
     rows, weights = samples.states, samples.row_weights
-    chosen, used = torch.zeros_like(candidates), weights.new_zeros(len(sizes))
+    chosen, used = torch.zeros_like(among), weights.new_zeros(len(sizes))
     for variable in range(len(sizes)):
-        others = candidates[:, variable].nonzero().squeeze(1)
+        others = among[:, variable].nonzero().squeeze(1)
         members = torch.cat([others.new_tensor([variable]), others])
         seen = rows[:, members]
         complete = (seen >= 0).all(dim=1)
@@ -96,7 +93,7 @@ def _from_incomplete(
 
 def _neighbours(
     samples: Samples, sizes: Int[Tensor, " v"], shares: list[float], gamma: float, possible: int
-) -> Bool[Tensor, "v v"]:
+) -> Selected:
     """[k, j]: whether variable j selects k, at the strength that EBIC prefers for j.
 
     `possible`: how many variables there are, of which these may be some.

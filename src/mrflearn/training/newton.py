@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, final
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -291,7 +291,6 @@ class LocalNewton:
         return here
 
 
-@final
 class _Joint(Objective[Tensor]):
     """The sum of local problems as one objective of all their terms."""
 
