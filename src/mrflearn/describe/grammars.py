@@ -207,6 +207,8 @@ class CompositeDescription(ParserDescription):
 
     def _drawn(self) -> Sequence[Sequence[str]]:
         (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
+        if not drawn:
+            return []
         lengths = [len(words) + 1 for words in drawn]  # with the sentence's end
         values = self.model.score_samples([[words] for words in drawn])  # as documents, all at once
         return [drawn[k] for k in np.argsort(-values / lengths)]  # the most usual first
