@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn import LanguageModel, NgramLanguageModel
+from mrflearn import CompositeLanguageModel, LanguageModel, NgramLanguageModel
 from mrflearn.describe import tasks_of
 from support.command import run
 
@@ -29,6 +29,14 @@ def test_it_is_not_offered(tmp_path: Path, verb: str) -> None:
     assert "<unk>" not in told
     table, *_ = tasks_of(model)[0](words)
     assert "<unk>" not in [row[0] for row in table.shown()["rows"]]
+
+
+def test_it_distinguishes_no_topic() -> None:
+    texts = [TEXT, [["a", "b", "c", "rare"]] * 4]
+    model = CompositeLanguageModel(2, topics=2, min_count=4, max_iterations=2).fit(texts)
+    assert "<unk>" in {word for topic in model.topic_words(9) for word, _ in topic}
+    (table,) = {task.name: task for task in tasks_of(model)}["topics"]("", n=9)
+    assert "<unk>" not in str(table.rows)  # type: ignore[attr-defined]
 
 
 def test_words_that_are_not_known_are_named(tmp_path: Path) -> None:

@@ -205,10 +205,9 @@ class FieldDescription(Description):
         """The strongest couplings or contacts, and samples."""
         most = min(MOST_COUPLINGS, len(self.model.edges_))
 
-        def couplings(words: list[str], n: int) -> Blocks:
-            del words
-            (_, _, table), heat, network = self._strongest(n, APART)
-            return [network, table, *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
+        def couplings(_: list[str], n: int) -> Blocks:
+            found, heat, network = self._strongest(n, APART)
+            return [network, found[-1], *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
 
         def samples(_: list[str], n: int) -> Blocks:
             drawn = self.model.draw(n, random_state=0)

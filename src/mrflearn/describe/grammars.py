@@ -13,7 +13,7 @@ import numpy as np
 from mrflearn import plots
 from mrflearn.describe.blocks import Data, Facts, Note, Table, Text, TreeDrawing, shares
 from mrflearn.describe.description import Answers, Blocks, Task
-from mrflearn.describe.language_models import NextWordDescription, perplexity, unknown_words
+from mrflearn.describe.language_models import NextWordDescription, Ranked, perplexity, unknown_words
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
 from mrflearn.evaluation.brackets import bracket_report
@@ -171,14 +171,19 @@ class CompositeDescription(ParserDescription):
         names += ["n-gram", "n-gram, blind to A", "uniform"]
         weights = composite.weights.double().mean(dim=(0, 1)).tolist()
         levels = dict(zip(names, weights, strict=True))
-        words = model.topic_words(n) if model.topics > 1 else []
+        words = self._topic_words(n)
         (document,) = model.sample(1, sentences=5, random_state=0, longest=40)
         data = Data({"levels": levels, "topic_words": words})
         table = Table(("level", "mean weight"), [*levels.items()], floats=".3f", title="Levels")
         sample = Text("\n".join(map(" ".join, document)), title="A sample")
         return [Facts(self.facts()), data, table, *self._topics(words), sample]
 
-    def _topics(self, words: list[list[tuple[str, float]]]) -> Blocks:
+    def _topic_words(self, n: int) -> list[Ranked]:
+        """The words that distinguish each topic; the mark of unknown words is none."""
+        found = self.model.topic_words(n + 1) if self.model.topics > 1 else []
+        return [[pair for pair in own if pair[0] != UNKNOWN][:n] for own in found]
+
+    def _topics(self, words: list[Ranked]) -> Blocks:
         topics = zip(self.model.fit_.prior.tolist(), words, strict=False)
         rows = [
             (number, share, ", ".join(word for word, _ in own))
@@ -202,6 +207,8 @@ class CompositeDescription(ParserDescription):
 
     def _drawn(self) -> Sequence[Sequence[str]]:
         (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
+        if not drawn:
+            return []
         lengths = [len(words) + 1 for words in drawn]  # with the sentence's end
         values = self.model.score_samples([[words] for words in drawn])  # as documents, all at once
         return [drawn[k] for k in np.argsort(-values / lengths)]  # the most usual first
@@ -216,7 +223,7 @@ class CompositeDescription(ParserDescription):
         model = self.model
 
         def topics(_: list[str], n: int) -> Blocks:
-            return self._topics(model.topic_words(n))
+            return self._topics(self._topic_words(n))
 
         more = Task("topics", "", topics, most=0, least=0, options={"n": (10, range(1, 51))})
         found = super().tasks()[0 if model.fit_.model.shape.grammar is not None else 1 :]

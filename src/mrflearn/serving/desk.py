@@ -84,7 +84,7 @@ class Desk:
         try:
             return work.result(timeout=self.seconds)
         except TookTooLong as error:
-            reason = f"no answer after {self.seconds:g} s; ask for less."
+            reason = f"no answer after {self.seconds:g} s; ask for less, or allow more seconds."
             raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error
         except MrflearnError as error:
             raise RefusalError(HTTPStatus.BAD_REQUEST, str(error)) from error
