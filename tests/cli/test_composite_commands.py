@@ -9,6 +9,7 @@ import pytest
 from mrflearn import load
 from mrflearn.describe import tasks_of
 from mrflearn.io.ptb import read_trees
+from mrflearn.serving.examples import explained
 from support.command import run
 
 TEXT = "the cat sat\nthe dog sat\n\na cat ran\nthe dog ran\n\n" * 6
@@ -104,7 +105,7 @@ def test_mistakes_are_told(place: Path) -> None:
 
 def test_an_example_is_drawn_where_no_built_in_one_has_known_words(place: Path) -> None:
     model = load(place / "m")
-    example = tasks_of(model)[0].shown()["examples"][0].split()
+    example = explained(tasks_of(model)[0])["examples"][0].split()
     (drawn,) = model.sample(1, sentences=10, longest=10)
     assert example in drawn
 

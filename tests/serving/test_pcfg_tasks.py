@@ -8,6 +8,7 @@ from mrflearn import PCFG
 from mrflearn.datasets.english import sample_documents
 from mrflearn.describe import tasks_of
 from mrflearn.describe.description import Task
+from mrflearn.serving.examples import explained
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def tasks() -> dict[str, Task]:
 def test_examples_are_answered(tasks):
     assert list(tasks) == ["parse", "next word"]
     for task in tasks.values():
-        for example in task.shown()["examples"]:
+        for example in explained(task)["examples"]:
             assert task(example)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from mrflearn import CompositeLanguageModel
 from mrflearn.describe import tasks_of
+from mrflearn.serving.examples import explained
 
 TEXT = [["a"], ["b", "a"]]
 
@@ -25,7 +26,7 @@ def test_a_document_of_empty_sentences_is_no_example(
 
     monkeypatch.setattr(model, "sample", empty)
     for task in tasks_of(model):
-        for example in task.shown()["examples"] or [""]:
+        for example in explained(task)["examples"] or [""]:
             assert task(example)
 
 
@@ -34,5 +35,5 @@ def test_every_draw_makes_an_example(seed: int) -> None:
     """Half of what these models draw are empty sentences, which documents leave out."""
     mostly_empty = CompositeLanguageModel(1, max_iterations=1, random_state=seed)
     for task in tasks_of(mostly_empty.fit([[["a"]]])):
-        for example in task.shown()["examples"] or [""]:
+        for example in explained(task)["examples"] or [""]:
             assert task(example)

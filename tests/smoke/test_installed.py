@@ -58,7 +58,7 @@ def test_every_public_name_loads() -> None:
     [
         "datasets/english.pcfg",
         "datasets/english.lexicon",
-        "describe/tasks.toml",
+        "serving/tasks.toml",
         "serving/page.html",
     ],
 )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any, ClassVar
 
 from mrflearn import plots
-from mrflearn.describe.blocks import Block, Facts, Note, Picture, add_blocks, plain
-from mrflearn.describe.examples import chosen
+from mrflearn.describe.blocks import Block, Facts, Note, Picture, add_blocks
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.plots.page import Page
 
@@ -29,15 +26,9 @@ class OptionError(SettingsError):
     """Options that do not go together, or a value that an option cannot have."""
 
 
-@cache
-def wordings() -> dict[str, Any]:
-    """What every task takes and gives in words, and built-in sentences."""
-    return tomllib.loads(Path(__file__).with_name("tasks.toml").read_text(encoding="utf-8"))
-
-
 @dataclass(frozen=True)
 class Task:
-    """A question in words: its name, by which `tasks.toml` explains it, and who answers it.
+    """A question in words: its name, by which the page explains it, and who answers it.
 
     `answer` is given between `least` and `most` words, never more, and of every option one of the
     values that it may have: the time and the memory that an answer takes are bounded by what the
@@ -51,13 +42,6 @@ class Task:
     least: int = 1
     columns: Sequence[str] = ("word",)  # of each word, with / between them
     options: Mapping[str, tuple[Any, Sequence[Any]]] = field(default_factory=dict)  # usual, all
-
-    def shown(self) -> dict[str, Any]:
-        """The task as the page needs it, with examples that are answered right if there are any."""
-        known = wordings().get(self.name, {"about": "", "hint": "", "examples": []})
-        examples = chosen(self, known.get("examples", wordings()["sentences"]))
-        shown = {"name": self.name, **known, "examples": examples, "columns": self.columns}
-        return {**shown, "most_words": self.most, "options": plain(self.options)}
 
     def __call__(self, text: str, /, **given: Any) -> Blocks:
         """The answer to a text; an error where it, or an option, is out of bounds."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # a target is checked before torch is needed
     from torch import Tensor
 
 FORMAT = "mrflearn model"
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 CONFIG = "config.json"
 TENSORS = "model.safetensors"
 LARGEST_EMPTY = 1 << 20  # rows of no columns: a file of any size can say that it has these

@@ -16,6 +16,7 @@ from mrflearn.describe.blocks import plain
 from mrflearn.describe.description import Task
 from mrflearn.errors import MrflearnError
 from mrflearn.estimators.base import load
+from mrflearn.serving.examples import explained
 
 
 class RefusalError(Exception):
@@ -46,7 +47,7 @@ class Desk:
             try:
                 model = load(own) if isinstance(own, str | Path) else own
                 tasks = {task.name: task for task in tasks_of(model)}
-                shown = [task.shown() for task in tasks.values()]  # asks for its examples
+                shown = [explained(task) for task in tasks.values()]  # asks for its examples
             except Exception as error:  # features may be made by a function of the user's
                 known = isinstance(error, MrflearnError)
                 self.refused[name] = str(error) if known else f"{type(error).__name__}: {error}"

@@ -19,7 +19,8 @@ from mrflearn import (
 from mrflearn.datasets.english import sample_documents
 from mrflearn.describe import tasks_of
 from mrflearn.describe.blocks import Note, Table, Tokens, TreeDrawing
-from mrflearn.describe.description import Task, wordings
+from mrflearn.describe.description import Task
+from mrflearn.serving.examples import explained, wordings
 
 SENTENCES = [s for document in sample_documents(60, seed=0) for s in document.sentences]
 WORDS, TAGS = [list(s.words) for s in SENTENCES], [list(s.tags) for s in SENTENCES]
@@ -59,7 +60,7 @@ def test_every_task_says_what_goes_in_and_what_comes_out() -> None:
 )
 def test_examples_of_a_tagger_are_tagged_right(model: Any) -> None:
     (task,) = tasks_of(model.fit(WORDS, TAGS))
-    examples = task.shown()["examples"]
+    examples = explained(task)["examples"]
     assert examples
     for text in examples:
         tokens, *others = task(text)
@@ -70,7 +71,7 @@ def test_examples_of_a_tagger_are_tagged_right(model: Any) -> None:
 
 def test_examples_of_a_grammar_are_parsed_with_the_right_tags() -> None:
     task = tasks(PCFG(min_count=1).fit([s.tree for s in SENTENCES]))["parse"]
-    for text in task.shown()["examples"]:
+    for text in explained(task)["examples"]:
         drawing, *_ = task(text)
         assert isinstance(drawing, TreeDrawing)
         assert " ".join(drawing.tree.tags) in RIGHT[text]
@@ -83,7 +84,7 @@ def test_examples_of_a_grammar_are_parsed_with_the_right_tags() -> None:
 def test_examples_of_a_language_model_have_the_right_word_first(model: Any, name: str) -> None:
     task = tasks(model.fit(TEXT))[name]
     right = {text: words for text, *words in wordings()[name]["examples"]}
-    examples = task.shown()["examples"]
+    examples = explained(task)["examples"]
     assert examples
     for text in examples:
         table, *_ = task(text)
@@ -113,7 +114,7 @@ def test_options_are_bounded(tagger: HMMTagger) -> None:
 def test_chunk_tags_can_be_kept_well_formed() -> None:
     X, y = [["a", "b", "c"]] * 4, [["O", "I-X", "I-X"], ["B-X", "I-X", "O"]] * 2
     (task,) = tasks_of(CRF(features="words", max_iterations=20).fit(X, y))
-    assert task.shown()["options"]["scheme"][1] == [None, "IOB2", "IOB1", "BIOES"]
+    assert explained(task)["options"]["scheme"][1] == [None, "IOB2", "IOB1", "BIOES"]
     for labels in task("a b c", n=20, scheme="IOB2")[1].rows:  # type: ignore[attr-defined]
         for before, after in zip(["O", *labels[1:]], labels[1:], strict=False):
             assert after != "I-X" or before != "O"

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from mrflearn.describe.blocks import Block, Note, Table, Tokens, TreeDrawing
+from mrflearn.describe.blocks import Block, Note, Table, Tokens, TreeDrawing, plain
+from mrflearn.describe.description import Task
 from mrflearn.errors import DataError
-
-if TYPE_CHECKING:
-    from mrflearn.describe.description import Task
 
 SHOWN = 3  # examples of a task
 KINDS = ("xpos", "upos", "chunk", "ner")  # of the labels of sentences
+
+
+@cache
+def wordings() -> dict[str, Any]:
+    """What every task takes and gives in words, and built-in sentences."""
+    return tomllib.loads(Path(__file__).with_name("tasks.toml").read_text(encoding="utf-8"))
+
+
+def explained(task: Task) -> dict[str, Any]:
+    """The task as the page needs it, with examples that are answered right if there are any."""
+    known = wordings().get(task.name, {"about": "", "hint": "", "examples": []})
+    examples = chosen(task, known.get("examples", wordings()["sentences"]))
+    shown = {"name": task.name, **known, "examples": examples, "columns": task.columns}
+    return {**shown, "most_words": task.most, "options": plain(task.options)}
 
 
 def chosen(task: Task, built_in: Iterable[Sequence[str]]) -> list[str]:
