@@ -73,7 +73,7 @@ def test_it_comes_back_from_disk(tmp_path: Path) -> None:
         ({"states": 2}, ROWS, "not a state"),
         ({"dtype": "float16"}, ROWS, "float16"),
         ({"l2_couplings": -1.0}, ROWS, "must be >= 0"),
-        ({"identity": 2.0}, ROWS, "no share"),
+        ({"identity": 2.0}, ROWS, "identity=2.0"),
         ({}, ROWS - 1, "Missing values"),
     ],
 )

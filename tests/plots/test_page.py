@@ -104,7 +104,7 @@ def test_every_kind_of_model_has_a_page(kind: str) -> None:
         kind: estimators()[name].fitted
         for kind, name in {"graphs": "GraphCRF", "pcfg": "PCFG", "vectors": "WordVectors"}.items()
     }
-    facts = {"converged": True, "seconds": 0.5, "labels": ["a"], "nothing": None}
+    facts = {"checked": True, "seconds": 0.5, "labels": ["a"], "nothing": None}
     page = Page("small")
     add_blocks(page, describe(models[kind]()).report(facts))
     text = page.html()
