@@ -18,6 +18,7 @@ import mrflearn
 from mrflearn.describe import tasks_of
 from mrflearn.errors import NotFittedError, SettingsError, StorageError
 from mrflearn.models.storage import read_model, write_model
+from mrflearn.serving.examples import explained
 from support.estimators import Example, estimators
 
 DOORS = estimators()
@@ -91,7 +92,7 @@ def test_every_task_on_a_page_answers_its_own_example(fitted: Any) -> None:
             tasks_of(fitted)
         return
     for task in tasks_of(fitted):
-        for example in task.shown()["examples"]:
+        for example in explained(task)["examples"]:
             assert task(example)
 
 

@@ -23,6 +23,7 @@ from mrflearn.describe import tasks_of
 from mrflearn.describe.description import Task
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.serving.desk import Desk, RefusalError
+from mrflearn.serving.examples import explained
 from mrflearn.serving.server import MOST_BYTES, make_server
 
 JSON = {"Content-Type": "application/json"}
@@ -204,7 +205,7 @@ def test_every_task_bounds_its_questions(models: dict[str, Any]) -> None:
             with pytest.raises(DataError, match=str(task.most)):
                 task(" ".join(["the"] * (task.most + 1)))
             if task.most > 1:  # else its example is as long as can be
-                example = task.shown()["examples"][0].split()
+                example = explained(task)["examples"][0].split()
                 more = cycle([word for word in example if word != "_"])
                 example += islice(more, task.most - len(example))
                 assert task(" ".join(example)), task.name
@@ -339,6 +340,6 @@ def test_a_taken_port_is_told(address: str, models: dict[str, Any]) -> None:
 
 def test_examples_are_words_of_the_model_however_few() -> None:
     for task in tasks_of(WordVectors(1, 1).fit([["8", "9"], ["9", "8"]])):
-        (example,) = task.shown()["examples"]
+        (example,) = explained(task)["examples"]
         assert set(example.split()) <= {"8", "9"}
         assert task(example)

@@ -56,9 +56,11 @@ class Format:
         return self.name
 
 
-def _same_letters(left: Alignment, right: Alignment) -> bool:
-    # Letters outside the alphabet are counted and then gone, so a copy has none to count.
-    return same_records(replace(left, unknown=0), replace(right, unknown=0))
+def _same_letters(copy: Alignment, original: Alignment) -> bool:
+    # Letters outside the alphabet are counted and then gone, so a copy has none to count; FASTA and
+    # Stockholm number sequences without names.
+    names = None if original.names is None else copy.names
+    return same_records(replace(copy, unknown=0, names=names), replace(original, unknown=0))
 
 
 FORMATS: list[Format] = [

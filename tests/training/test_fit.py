@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from mrflearn.errors import TrainingError
+from mrflearn.errors import SettingsError, TrainingError
 from mrflearn.objectives.problem import Penalty
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import EarlyStopping
@@ -128,7 +128,7 @@ def test_refusals(change, words):
         "objective": LogisticLoss(),
         "optimiser": LBFGS(),
     }
-    with pytest.raises(TrainingError, match=words):
+    with pytest.raises((TrainingError, SettingsError), match=words):
         fit(**(call | change))
 
 
