@@ -125,7 +125,7 @@ def test_steps_too_long_are_an_error_that_names_the_rate():
 def test_refusals(kind):
     with pytest.raises(TrainingError, match="OWLQN"):
         minimise(PARTS, START, kind(), penalty=Penalty(l1=1.0))
-    with pytest.raises(TrainingError, match="rate of 0 goes nowhere"):
+    with pytest.raises(TrainingError, match="rate must be positive"):
         kind(rate=0)
     with pytest.raises(TrainingError, match="seed=-1"):
         minimise(PARTS, START, kind(), seed=-1)

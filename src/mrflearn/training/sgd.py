@@ -80,7 +80,7 @@ class ByEpochs(ABC):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rate) and self.rate > 0):
             name = type(self).__name__
-            raise TrainingError(f"{name}: a learning rate of {self.rate} goes nowhere: raise it.")
+            raise TrainingError(f"{name}: the learning rate must be positive; got {self.rate}.")
 
     @property
     def rule(self) -> StopRule:
