@@ -23,8 +23,8 @@ from mrflearn import (
     WordVectors,
 )
 from mrflearn.features.recipes import Recipe
-from mrflearn.serving.desk import Desk
 from mrflearn.serving.server import make_server
+from mrflearn.serving.service import Service
 
 TAGGED = """the DT
 dog NN
@@ -85,7 +85,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def address(models: dict[str, Any]) -> Iterator[str]:
     """Where the server listens."""
-    server = make_server(Desk(models), "127.0.0.1", 0)
+    server = make_server(Service(models), "127.0.0.1", 0)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"

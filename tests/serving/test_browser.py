@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mrflearn import CRF
-from mrflearn.serving import Desk, make_server
+from mrflearn.serving import Service, make_server
 
 webdriver = pytest.importorskip("selenium.webdriver")
 DRIVER = shutil.which("chromedriver")
@@ -269,7 +269,7 @@ def test_models_that_cannot_be_asked_are_listed_with_the_reason(
     browser: Any, models: dict[str, Any]
 ) -> None:
     unsuitable = CRF().fit([[["a"], ["b"]]], [["x", "y"]])
-    server = make_server(Desk({"good": models["ngrams"], "odd": unsuitable}), "127.0.0.1", 0)
+    server = make_server(Service({"good": models["ngrams"], "odd": unsuitable}), "127.0.0.1", 0)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     browser.get(f"http://127.0.0.1:{server.server_address[1]}/")

@@ -22,9 +22,9 @@ from mrflearn import CRF, WordVectors
 from mrflearn.describe import tasks_of
 from mrflearn.describe.description import Task
 from mrflearn.errors import DataError, MrflearnError
-from mrflearn.serving.desk import Desk, RefusalError
 from mrflearn.serving.examples import explained
 from mrflearn.serving.server import MOST_BYTES, make_server
+from mrflearn.serving.service import RefusalError, Service
 
 JSON = {"Content-Type": "application/json"}
 
@@ -148,9 +148,9 @@ def test_half_a_character_is_answered(address: str) -> None:
 
 def test_an_answer_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task("fall", "", lambda words: [{}][len(words)], most=1)  # type: ignore[arg-type, return-value]
-    monkeypatch.setattr("mrflearn.serving.desk.tasks_of", lambda model: [task])
+    monkeypatch.setattr("mrflearn.serving.service.tasks_of", lambda model: [task])
     with pytest.raises(RefusalError, match="the answer failed") as refusal:
-        Desk({"m": None}).answer({"model": "m", "task": "fall", "text": "long"})
+        Service({"m": None}).answer({"model": "m", "task": "fall", "text": "long"})
     assert refusal.value.status == 500
 
 
@@ -220,7 +220,7 @@ def test_many_at_once_are_answered_or_put_off(address: str) -> None:
 
 
 def test_connections_that_come_at_once_wait_to_be_accepted(models: dict[str, Any]) -> None:
-    server = make_server(Desk({"ngrams": models["ngrams"]}), "127.0.0.1", 0)
+    server = make_server(Service({"ngrams": models["ngrams"]}), "127.0.0.1", 0)
     links = [socket.socket() for _ in range(50)]
     try:
         for link in links:  # nobody accepts them yet
@@ -243,9 +243,9 @@ def test_nothing_is_said_where_a_client_leaves(capfd: pytest.CaptureFixture[str]
         def __call__(self, text: str) -> list[dict[str, Any]]:
             return [{"kind": "note", "text": "x" * 10_000_000}]
 
-    desk = Desk({})
-    desk.tasks = {"big": {"big": Big("big", "", lambda words: [], most=1)}}
-    server = make_server(desk, "127.0.0.1", 0)
+    service = Service({})
+    service.tasks = {"big": {"big": Big("big", "", lambda words: [], most=1)}}
+    server = make_server(service, "127.0.0.1", 0)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     host, port = server.server_address[:2]
@@ -266,7 +266,7 @@ def test_nothing_is_said_where_a_client_leaves(capfd: pytest.CaptureFixture[str]
 
 def test_a_server_on_ipv6(models: dict[str, Any]) -> None:
     try:
-        server = make_server(Desk({"ngrams": models["ngrams"]}), "::1", 0)
+        server = make_server(Service({"ngrams": models["ngrams"]}), "::1", 0)
     except MrflearnError as error:
         pytest.skip(f"no IPv6 here: {error}")
     thread = Thread(target=server.serve_forever, daemon=True)
@@ -280,9 +280,9 @@ def test_a_server_on_ipv6(models: dict[str, Any]) -> None:
 
 def test_a_model_that_cannot_be_served_is_named(models: dict[str, Any]) -> None:
     unsuitable = CRF().fit([[["a"], ["b"]]], [["x", "y"]])
-    desk = Desk({"first": models["ngrams"], "second": unsuitable})
-    assert [model["name"] for model in desk.catalogue()["models"]] == ["first"]
-    assert "trained on features" in desk.catalogue()["refused"]["second"]
+    service = Service({"first": models["ngrams"], "second": unsuitable})
+    assert [model["name"] for model in service.catalogue()["models"]] == ["first"]
+    assert "trained on features" in service.catalogue()["refused"]["second"]
 
 
 @given(st.text(max_size=40))
@@ -307,24 +307,24 @@ class Slow:
 def test_a_slow_answer_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
     task = Task("wait", "", slow.answer, most=0, least=0)
-    monkeypatch.setattr("mrflearn.serving.desk.tasks_of", lambda model: [task])
-    desk = Desk({"slow": slow}, seconds=0.05, workers=1)
+    monkeypatch.setattr("mrflearn.serving.service.tasks_of", lambda model: [task])
+    service = Service({"slow": slow}, seconds=0.05, workers=1)
     question = {"model": "slow", "task": "wait", "text": ""}
     with pytest.raises(RefusalError, match=r"no answer after 0\.05 s"):
-        desk.answer(question)
-    assert not desk.wait(0)
+        service.answer(question)
+    assert not service.wait(0)
     with pytest.raises(RefusalError, match="too many questions") as refusal:
-        desk.answer(question)
+        service.answer(question)
     assert refusal.value.passes
     slow.go.set()
     until = time.monotonic() + 30
     while time.monotonic() < until:
         try:
-            assert desk.answer(question) == {"blocks": []}
+            assert service.answer(question) == {"blocks": []}
             return
         except RefusalError:
             time.sleep(0.01)
-    pytest.fail("the desk never became free again")
+    pytest.fail("the service never became free again")
 
 
 def test_models_without_a_page_are_named() -> None:
@@ -335,7 +335,7 @@ def test_models_without_a_page_are_named() -> None:
 def test_a_taken_port_is_told(address: str, models: dict[str, Any]) -> None:
     port = urlsplit(address).port or 0
     with pytest.raises(MrflearnError, match="Try another --port"):
-        make_server(Desk({}), "127.0.0.1", port)
+        make_server(Service({}), "127.0.0.1", port)
 
 
 def test_examples_are_words_of_the_model_however_few() -> None:

@@ -10,8 +10,8 @@ from threading import Thread
 
 from mrflearn.cli.output import remark, say
 from mrflearn.errors import SettingsError
-from mrflearn.serving.desk import Desk
 from mrflearn.serving.server import make_server
+from mrflearn.serving.service import Service
 
 ENDING = signal.SIGINT, signal.SIGTERM
 SECONDS_TO_FINISH = 5.0  # for questions under way when it is ended
@@ -24,12 +24,12 @@ def serve(models: list[Path], host: str, port: int, seconds: float) -> None:
         (name if names.count(name) == 1 else str(path)): path
         for name, path in zip(names, models, strict=True)
     }
-    desk = Desk(paths, seconds)
-    for name, reason in desk.refused.items():
+    service = Service(paths, seconds)
+    for name, reason in service.refused.items():
         remark(f"model '{name}' cannot be served: {reason}")
-    if not desk.tasks:
+    if not service.tasks:
         raise SettingsError("none of the models can be served.")
-    server = make_server(desk, host, port)
+    server = make_server(service, host, port)
 
     def stop(*_: object) -> None:
         """Ends the loop between two requests: an exception could cut off the one it hands over."""
@@ -40,11 +40,11 @@ def serve(models: list[Path], host: str, port: int, seconds: float) -> None:
     for number in ENDING:
         signal.signal(number, stop)
     place = f"[{host}]" if ":" in host else host
-    say(f"http://{place}:{server.server_address[1]}/ ({', '.join(desk.tasks)}); Ctrl-C ends it.")
+    say(f"http://{place}:{server.server_address[1]}/ ({', '.join(service.tasks)}); Ctrl-C ends it.")
     sys.stdout.flush()
     try:
         server.serve_forever(poll_interval=0.1)
-        finished = desk.wait(SECONDS_TO_FINISH)
+        finished = service.wait(SECONDS_TO_FINISH)
         remark("ended")
         if not finished:  # a question that was given up on would hold the interpreter's exit
             sys.stderr.flush()

@@ -46,6 +46,9 @@ class LogPartition(NamedTuple):
     kind: Literal["exact", "approximation"]
     standard_error: float = 0.0
 
+    def __float__(self) -> float:
+        return self.value
+
 
 def _log_partition(potentials: Potentials, method: PartitionMethod, seed: int) -> LogPartition:
     """log Z of all components together, by junction tree or annealed importance sampling."""

@@ -59,9 +59,16 @@ def held_out(potentials: Potentials, rows: Int[Tensor, "n v"], *, seed: int = 0)
         reliable = bool(estimate.reliable.all())
     values = (potentials.score(rows) - log_partition).sum(dim=-1).double()
     spread = float(values.std()) if len(values) > 1 else 0.0
-    conditional = float(log_conditionals(potentials, rows).double().sum()) / len(rows)
-    means = float(values.mean()), spread / len(values) ** 0.5, conditional
-    return HeldOut(len(rows), *means, method, error, effective, reliable)
+    return HeldOut(
+        rows=len(rows),
+        log_likelihood=float(values.mean()),
+        standard_error=spread / len(values) ** 0.5,
+        pseudolikelihood=float(log_conditionals(potentials, rows).double().sum()) / len(rows),
+        method=method,
+        partition_error=error,
+        effective_chains=effective,
+        reliable=reliable,
+    )
 
 
 @dataclass(frozen=True, eq=False)

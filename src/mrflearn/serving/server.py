@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 from mrflearn.errors import SettingsError
-from mrflearn.serving.desk import Desk, RefusalError
+from mrflearn.serving.service import RefusalError, Service
 
 MOST_BYTES = 16_384
 MOST_DIGITS = 12  # of a request's length; Python refuses to read very long numbers
@@ -59,10 +59,10 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def make_server(desk: Desk, host: str, port: int) -> Server:
+def make_server(service: Service, host: str, port: int) -> Server:
     """A server that is bound and waits for `serve_forever`; port 0 takes any free one."""
     page = files("mrflearn.serving").joinpath("page.html").read_bytes()
-    own = {"desk": desk, "page": page, "loopback": _is_loopback(host)}
+    own = {"service": service, "page": page, "loopback": _is_loopback(host)}
     try:
         return Server(host, port, type("Handler", (_Handler,), own))
     except OSError as error:
@@ -75,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "mrflearn"
     sys_version = ""
 
-    desk: ClassVar[Desk]
+    service: ClassVar[Service]
     page: ClassVar[bytes]
     loopback: ClassVar[bool]
 
@@ -110,9 +110,9 @@ class _Handler(BaseHTTPRequestHandler):
             case "/":
                 return self.page
             case "/report":
-                return self.desk.report(dict(parse_qsl(place.query)).get("model", "")).encode()
+                return self.service.report(dict(parse_qsl(place.query)).get("model", "")).encode()
             case "/models":
-                return self.desk.catalogue()
+                return self.service.catalogue()
             case "/ask":
                 raise RefusalError(HTTPStatus.METHOD_NOT_ALLOWED, "questions are sent by POST.")
         raise RefusalError(HTTPStatus.NOT_FOUND, "there are /, /models, /report and /ask.")
@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
             question = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise RefusalError(HTTPStatus.BAD_REQUEST, "the question is not JSON.") from error
-        return self.desk.answer(question)
+        return self.service.answer(question)
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")

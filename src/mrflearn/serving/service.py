@@ -1,4 +1,4 @@
-"""Where questions are handed in: found, asked within bounds of number and time, or refused."""
+"""Questions to models: found, answered within bounds of number and time, or refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RefusalError(Exception):
         self.passes = passes
 
 
-class Desk:
+class Service:
     """The models by name, fitted ones or directories of saved ones, and the workers that ask them.
 
     Those that cannot be asked are in `refused`, with the reason.
