@@ -84,3 +84,15 @@ def test_an_interrupted_training_ends_with_exit_code_130(
     assert process.returncode == 130, said
     assert (output / "config.json").exists()
     assert checkpoint.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_output_that_has_no_room_is_one_line(tmp_path: Path) -> None:
+    network = tmp_path / "coin.uai"
+    network.write_text("MARKOV\n1\n2\n1\n1 0\n2 1 2\n")
+    command = [sys.executable, "-m", "mrflearn", "infer", str(network)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "No space left" in done.stderr

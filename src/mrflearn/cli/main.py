@@ -6,6 +6,7 @@ usage; 130: interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -84,8 +85,12 @@ def main() -> None:
     except MrflearnError as error:
         sys.stderr.write(f"mrflearn: {in_own_words(str(error), _options(sys.argv[1:]))}\n")
         sys.exit(1)
-    except BrokenPipeError:
-        # The reader of our output (head, less) has gone; say nothing more, as other tools do.
+    except OSError as error:
+        # Where the reader of our output (head, less) has gone, other tools say nothing more either.
+        if error.errno == errno.ENOSPC:
+            sys.stderr.write(f"mrflearn: the output cannot be written: {error.strerror}.\n")
+        elif not isinstance(error, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
@@ -102,6 +107,8 @@ def main() -> None:
 def in_own_words(message: str, options: Mapping[str, str]) -> str:
     """The message with `name='value'` as `--name value`, and `name=True` as `--name`.
 
+    An option that turns something off, as `name=False` does, is named alone too.
+
     Names that are no options of the command stay as they are.
     """
 
@@ -109,7 +116,7 @@ def in_own_words(message: str, options: Mapping[str, str]) -> str:
         option, value = options.get(found[1]), found[2].strip("'\"")
         if option is None:
             return found[0]
-        return option if value == "True" else f"{option} {value}"
+        return option if value in ("True", "False") else f"{option} {value}"
 
     return SETTING.sub(renamed, message)
 
