@@ -196,7 +196,7 @@ def test_contacts_of_a_family(potts: Path, tmp_path: Path) -> None:
 def test_an_alignment_is_scored_by_its_letters(potts: Path, family: Path) -> None:
     found = run("score", str(potts), str(family), "--method", "pl", "--json")
     assert found.code == 0, found.err
-    assert -7 * np.log(21) < found.json()["log_likelihood_per_sample"] < 0
+    assert -7 * np.log(21) < found.json()["log_pseudolikelihood_per_sample"] < 0
     assert run("score", str(potts), str(family), "--json").json() == found.json()
 
 

@@ -128,8 +128,9 @@ class FieldDescription(Description):
         except InferenceError as error:
             raise InferenceError(f"{error} Here: --method ais (sampled) or --method pl.") from error
         spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+        what = "log_pseudolikelihood" if method == "pl" else "log_likelihood"
         facts = {
-            "log_likelihood_per_sample": Nats(values.mean()),
+            f"{what}_per_sample": Nats(values.mean()),
             "standard_error": Nats(spread / len(values) ** 0.5),
             "samples": len(values),
             "method": method,

@@ -123,8 +123,8 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
 
     settings: ClassVar = ("context", "dims", "form", "bound")
     curve_shows: ClassVar = (
-        "The proven lower bound on the log-likelihood per position; the model that is best on the "
-        "validation text is kept."
+        "Bounds on the log-likelihood per position: of the training text less the L2 penalty, "
+        "which is what training raises, and of the validation text, whose best model is kept."
     )
 
     def facts(self) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class GraphCRF(FieldCRF):
         A function that gives the nodes and edges of a graph their features, as
         `"my_features:of_graph"`; in Python also the function itself.  None: they have them.
     connected
-        Whether a graph in several parts is refused, as one with an edge forgotten.
+        True refuses a graph in several parts, as one with an edge forgotten; False takes it.
     pieces
         Of `"pw"` and `"pwpl"`: `"edges"` (an edge takes the features of its ends with it; the
         default) or `"factors"`; in Python also, of `"pw"`, lists of kinds of factors, each list one

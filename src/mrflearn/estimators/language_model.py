@@ -390,7 +390,7 @@ class LanguageModel(WordSpace, ScoresText):
 
     def _learned_parts(self) -> Parts:
         kept = {
-            "ceiling": asdict(self.log_partition_bound_),
+            "log_partition_bound": asdict(self.log_partition_bound_),
             "words": list(self.vocabulary_.words),
             "unknown_seen": self.unknown_seen_,
             "bound": self.bound_,
@@ -403,7 +403,7 @@ class LanguageModel(WordSpace, ScoresText):
         pairs = {name: tensors[name] for name in FORMS[self.form]}
         duals, triples = tensors["duals"], tensors.get("triples")
         self.model_ = model = NeighbourModel(tensors["unary"], pairs, triples, duals)
-        self.log_partition_bound_ = record(LogPartitionBound, learned["ceiling"])
+        self.log_partition_bound_ = record(LogPartitionBound, learned["log_partition_bound"])
         self.vocabulary_ = Vocabulary(texts(learned, "words"))
         if len(self.vocabulary_) != model.states or duals.shape != (model.offsets, model.states):
             raise DataError("words, duals and scores differ in number")

@@ -261,7 +261,7 @@ class JointTagger(Estimator):
             "words": list(learned.words),
             "tags": list(learned.tags),
             "rare_from": learned.spelling[CENTRE].rare_from,
-            "ceiling": asdict(learned.log_partition_bound),
+            "log_partition_bound": asdict(learned.log_partition_bound),
             "bound": self.bound_,
             "l2": self.l2_,
             "unlabelled_weight": self.unlabelled_weight_,

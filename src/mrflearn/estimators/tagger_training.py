@@ -135,7 +135,9 @@ def restore(kept: dict[str, Any], tensors: dict[str, Tensor]) -> LearnedTagger:
     )
     if not sound:
         raise DataError("words, tags and weights do not belong together")
-    return LearnedTagger(words, tags, model, record(LogPartitionBound, kept["ceiling"]), spelling)
+    return LearnedTagger(
+        words, tags, model, record(LogPartitionBound, kept["log_partition_bound"]), spelling
+    )
 
 
 # Sentences in, a learned tagger out, whether all of their tags are known, some, or none.
@@ -292,8 +294,8 @@ def _first_guess(corpus: Corpus, seed: int) -> JointMoments:
     if (read.tags != UNKNOWN).any():
         shape = len(corpus.words), len(corpus.tags)
         words = {place: torch.zeros(shape) for place in corpus.spelling}
-        alike = torch.zeros(corpus.settings.context, shape[1], shape[1])
-        return expected_moments(TagPotentials(alike, words), read)
+        level = torch.zeros(corpus.settings.context, shape[1], shape[1])
+        return expected_moments(TagPotentials(level, words), read)
     clusters = cluster_words(read, len(corpus.words), len(corpus.tags) - 1, seed)
     return corpus.moments(replace(read, tags=clusters[read.words] + 1))
 

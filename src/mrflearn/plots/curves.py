@@ -34,10 +34,10 @@ def draw_curves(
 
 
 def bound_curve(history: Sequence[Row]) -> Any:
-    """A figure of the bounds per position against evaluations: training and validation."""
+    """Bounds per position against evaluations: of training, less the penalty, and validation."""
     seen = [row for row in history if row.validation is not None]
     curves: dict[str, tuple[list[Any], list[Any]]] = {
-        "training": ([row.evaluations for row in history], [-row.value for row in history])
+        "training less penalty": ([r.evaluations for r in history], [-r.value for r in history])
     }
     if seen:
         curves["validation"] = [row.evaluations for row in seen], [row.validation for row in seen]

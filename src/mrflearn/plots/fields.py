@@ -69,8 +69,8 @@ def draw_graph(
         raise SettingsError(f"{len(edges)} edges, but strengths of shape {strengths.shape}.")
     from matplotlib.collections import LineCollection
 
-    crowded = len(names) > MOST_NAMES
-    shown = np.unique(edges) if crowded else np.arange(len(names))
+    many = len(names) > MOST_NAMES
+    shown = np.unique(edges) if many else np.arange(len(names))
     angle = np.full(len(names), np.nan)
     angle[shown] = np.pi / 2 - 2 * np.pi * np.arange(len(shown)) / max(len(shown), 1)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
