@@ -45,7 +45,7 @@ from mrflearn.io.samples import read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
-from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.checkpoint import Checkpoint, belonging_to
 from mrflearn.training.lap import lap_refuses
 from mrflearn.training.outcome import Outcome
 
@@ -206,9 +206,12 @@ class MarkovField(FieldQuestions):
         check_states(table, graph.states.cpu(), missing_allowed=True, names=names)
         warn_of_codes(samples, self.codes_, names)
         weights = sample_weights(sample_weight, len(table), device)
+        rows = Samples.of(table, weights, device)
+        settings = (training.estimator, self.auxiliary, self.l1, self.l2)
+        saved = belonging_to(checkpoint, settings, graph, rows)
         with executor_for(self.n_jobs) as place:
-            training = replace(training, mapper=place.map, checkpoint=checkpoint, resume=resume)
-            return self._keep(training(graph, Samples.of(table, weights, device)))
+            training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
+            return self._keep(training(graph, rows))
 
     def fit_shards(
         self,

@@ -257,8 +257,7 @@ class FieldTraining:
             return executor.map_totals(replace(count, scopes=scopes), paths, finish)
 
         blocks = self.lap_blocks(graph, count.missing)
-        saved = self.checkpoint, self.resume
-        return self._bounded(lap.fit_locally(graph, blocks, task, solved, *saved))
+        return self._bounded(lap.fit_locally(graph, blocks, task, solved))
 
     def _warn_of_unseen(self, graph: FactorGraph, tables: Iterable[Tensor]) -> bool:
         """Warns where a state never occurs that only a penalty keeps from infinite parameters.

@@ -28,7 +28,7 @@ from mrflearn.models.storage import figure, texts
 from mrflearn.objectives.base import Autograd, Layout
 from mrflearn.objectives.problem import Diagonal, Penalty
 from mrflearn.objectives.pseudolikelihood import coded_samples, dense_pseudolikelihood
-from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.checkpoint import Checkpoint, belonging_to
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
@@ -154,7 +154,7 @@ class PottsField(FieldQuestions):
             penalty=Penalty(l2=l2),
             scaling=_sizes(start, frequencies, float(weights.sum()), l2),
             progress=self.verbose,
-            checkpoint=checkpoint,
+            checkpoint=belonging_to(checkpoint, rows, weights, states),
             resume=resume,
         )
         self.outcome_ = outcome
