@@ -207,8 +207,8 @@ class MarkovField(FieldQuestions):
         warn_of_codes(samples, self.codes_, names)
         weights = sample_weights(sample_weight, len(table), device)
         rows = Samples.of(table, weights, device)
-        settings = (training.estimator, self.auxiliary, self.l1, self.l2)
-        saved = belonging_to(checkpoint, settings, graph, rows)
+        chosen = training.estimator, self.auxiliary, self.l1, self.l2
+        saved = belonging_to(checkpoint, chosen, graph, rows)
         with executor_for(self.n_jobs) as place:
             training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
             return self._keep(training(graph, rows))

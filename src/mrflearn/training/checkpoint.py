@@ -17,23 +17,15 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mrflearn.errors import SettingsError, StorageError, TrainingError
-from mrflearn.io.files import PathLike, write_binary
+from mrflearn.io.files import PathLike, check_folder, write_binary
 from mrflearn.objectives.base import under
 
 FORMAT, VERSION = "mrflearn training checkpoint", 3
 KINDS = {torch.float32: "F32", torch.float64: "F64"}
+DIGEST = "the digest of the data"
 # Settings that say when to stop, not how to move: a resumed training may have others.
-LIMITS = {
-    "max_iterations",
-    "max_evaluations",
-    "max_seconds",
-    "epochs",
-    "tolerance",
-    "period",
-    "delta",
-    "patience",
-    "rounds",
-}
+LIMITS = {"max_iterations", "max_evaluations", "max_seconds", "epochs", "rounds"}
+LIMITS |= {"tolerance", "period", "delta", "patience"}
 # What says where a training runs and what it shows, which changes no answer but its rounding.
 PLACES = {"device", "n_jobs", "verbose", "progress", "checkpoint", "resume"}
 
@@ -59,8 +51,8 @@ class Checkpoint:
         Tensors go to it one by one: a history of gradients can be larger than the memory left.
         """
         contents = _contents(tensors)
-        belongs_to = json.dumps({**identity, "data": self.data})
-        written = {"identity": belongs_to, "contents": json.dumps(contents)}
+        belongs_to = {**identity, DIGEST: self.data}
+        written = {"identity": json.dumps(belongs_to), "contents": json.dumps(contents)}
         kind = {"format": FORMAT, "version": str(VERSION)}
         header: dict[str, Any] = {"__metadata__": kind | written}
         end = 0
@@ -80,14 +72,10 @@ class Checkpoint:
         Raises `TrainingError` that names what differs where it belongs to another training.
         """
         saved, tensors = read_checkpoint(self.path)
-        wanted = json.loads(json.dumps({**identity, "data": self.data}))
+        wanted = json.loads(json.dumps({**identity, DIGEST: self.data}))
         pairs = {key: (saved.get(key), wanted.get(key)) for key in {**saved, **wanted}}
         others = [
-            "the data are not those of then"
-            if key == "data"
-            else f"{key} was {old!r} and is {new!r}"
-            for key, (old, new) in pairs.items()
-            if old != new
+            f"{key} was {old!r} and is {new!r}" for key, (old, new) in pairs.items() if old != new
         ]
         if others:
             raise TrainingError(
@@ -108,8 +96,7 @@ def checkpoint_of(path: PathLike | Checkpoint | None) -> Checkpoint:
         raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
     checkpoint = path if isinstance(path, Checkpoint) else Checkpoint(path)
     file, folder = Path(checkpoint.path), Path(checkpoint.path).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise StorageError(f"{file}: the folder {folder} is missing or not writable.")
+    check_folder(folder, file)
     if file.is_dir():
         raise StorageError(f"{file} is a folder; a checkpoint is one file.")
     if file.suffix == ".gz":
@@ -139,9 +126,9 @@ def _add_up(value: Any, update: Callable[[Any], None]) -> None:
         update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
     elif is_dataclass(value):
         used = [own.name for own in fields(value) if own.init and own.name not in LIMITS | PLACES]
-        _add_up({name: getattr(value, name) for name in used}, update)
+        _add_up([(name, getattr(value, name)) for name in used], update)
     elif isinstance(value, Mapping):
-        _add_up(list(value.items()), update)
+        _add_up([*value.items()], update)
     elif isinstance(value, Iterable) and not isinstance(value, str):
         parts = list(value)
         update(b"[%d" % len(parts))
