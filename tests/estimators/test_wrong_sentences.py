@@ -31,7 +31,7 @@ def skip_chain() -> Ask:
 
 
 def grammar() -> Ask:
-    noun, verb = Tree("N", ("dogs",)), Tree("V", ("bark",))
+    noun, verb = Tree("N", word="dogs"), Tree("V", word="bark")
     return PCFG().fit([Tree("S", (noun, verb))]).parse
 
 

@@ -58,7 +58,7 @@ from mrflearn.objectives.expected_counts import (
     expect,
     maximise,
 )
-from mrflearn.training.checkpoint import Checkpoint, belonging_to
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_start import (
     GrammarStart,
     choose_grammar,
@@ -261,8 +261,7 @@ class CompositeTraining:
         self.shape = CompositeShape(levels, index, moved, settings.topics, bucket_count(order))
         self.folds = folds_of(self.text, fold_numbers(self.text, self.documents), order, words)
         chosen = (order, settings.topics, settings.longest, levels, wiring, self.grammar.names)
-        self.checkpoint = belonging_to(checkpoint, chosen, words, self.text)
-        self.resume = resume
+        self.resume, self.checkpoint = resume, Checkpoint.on(checkpoint, chosen, words, self.text)
 
     def fit(self) -> CompositeFit:
         """The trained model, from the best of several starts."""

@@ -36,7 +36,7 @@ from mrflearn.io.spans import are_chunk_tags
 from mrflearn.models.loglinear import ChainBatch, LogLinearField
 from mrflearn.models.storage import check_target, figure, texts
 from mrflearn.objectives.field_objectives import Criterion
-from mrflearn.training.checkpoint import Checkpoint, belonging_to
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import EarlyStopping
 
 # What users hand to a chain CRF, as features and labels by number.
@@ -262,7 +262,7 @@ class CRF(ChainAnswers):
         watchers = []
         if held_out is not None:
             items, gold = self._items(held_out[0]), [list(own) for own in held_out[1]]
-            checkpoint = belonging_to(checkpoint, gold)
+            checkpoint = Checkpoint.on(checkpoint, gold)
             rated = held_out_score(items, gold, templates[0], labels.names)
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}

@@ -53,7 +53,7 @@ from mrflearn.objectives.field_objectives import (
 )
 from mrflearn.objectives.problem import Penalty
 from mrflearn.objectives.reweighted import with_shares
-from mrflearn.training.checkpoint import Checkpoint, belonging_to
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import Optimiser, minimise
 from mrflearn.training.outcome import Callback, EarlyStopping, Outcome
@@ -138,7 +138,6 @@ class LogLinearLabeller(Estimator):
             if tie is not None:
                 raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
             start = with_shares(start)
-        begun = start.templates, start.parameters()
         with Threads(count_cores(self.n_jobs)) as threads:
             whole = self._objective(start, batch, principle, threads, executor)
             origin = whole.start if pull else None
@@ -162,8 +161,9 @@ class LogLinearLabeller(Estimator):
                 penalty=Penalty(*(dict.fromkeys(penalised, own) for own in strengths)),
                 callbacks=[*self.callbacks, *watchers],
                 progress=self.verbose,
-                checkpoint=belonging_to(checkpoint, begun, batch, principle, tie, pull),
+                checkpoint=checkpoint,
                 resume=resume,
+                data=(start.templates, start.parameters(), batch, principle, tie, pull),
                 seed=self.random_state,
                 in_double=in_double if self.algorithm == "lbfgs" else None,
             )

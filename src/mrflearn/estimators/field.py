@@ -45,7 +45,7 @@ from mrflearn.io.samples import read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
-from mrflearn.training.checkpoint import Checkpoint, belonging_to
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lap import lap_refuses
 from mrflearn.training.outcome import Outcome
 
@@ -208,7 +208,7 @@ class MarkovField(FieldQuestions):
         weights = sample_weights(sample_weight, len(table), device)
         rows = Samples.of(table, weights, device)
         chosen = training.estimator, self.auxiliary, self.l1, self.l2
-        saved = belonging_to(checkpoint, chosen, graph, rows)
+        saved = Checkpoint.on(checkpoint, chosen, graph, rows)
         with executor_for(self.n_jobs) as place:
             training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
             return self._keep(training(graph, rows))

@@ -40,7 +40,7 @@ from mrflearn.objectives.lifted import (
     word_scaling,
 )
 from mrflearn.objectives.problem import Penalty
-from mrflearn.training.checkpoint import Checkpoint, Stages, belonging_to
+from mrflearn.training.checkpoint import Checkpoint, Stages
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import EarlyStopping, Outcome
@@ -227,8 +227,9 @@ def train_lifted(
         scaling=word_scaling(objective.model, moments, bound.weights),
         callbacks=callbacks,
         progress=settings.progress,
-        checkpoint=belonging_to(settings.checkpoint, settings, moments, valid),
+        checkpoint=settings.checkpoint,
         resume=settings.resume,
+        data=(settings, moments, valid),
         seed=settings.seed,
     )
 

@@ -28,7 +28,7 @@ from mrflearn.models.storage import figure, texts
 from mrflearn.objectives.base import Autograd, Layout
 from mrflearn.objectives.problem import Diagonal, Penalty
 from mrflearn.objectives.pseudolikelihood import coded_samples, dense_pseudolikelihood
-from mrflearn.training.checkpoint import Checkpoint, belonging_to
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
@@ -154,8 +154,9 @@ class PottsField(FieldQuestions):
             penalty=Penalty(l2=l2),
             scaling=_sizes(start, frequencies, float(weights.sum()), l2),
             progress=self.verbose,
-            checkpoint=belonging_to(checkpoint, rows, weights, states),
+            checkpoint=checkpoint,
             resume=resume,
+            data=(rows, weights, states),
         )
         self.outcome_ = outcome
         self.model_ = outcome.model

@@ -32,7 +32,7 @@ from mrflearn.inference.sentence_tags import SentenceTags, sentence_chains
 from mrflearn.io.files import PathLike
 from mrflearn.io.tag_files import TagSource
 from mrflearn.models.storage import figure, record
-from mrflearn.training.checkpoint import Checkpoint, Stages, belonging_to
+from mrflearn.training.checkpoint import Checkpoint, Stages
 
 Sentences = Iterable[Sequence[str]]
 LARGEST_BATCH = 2**24  # scores of states held at once; bounds memory, changes no result
@@ -144,7 +144,7 @@ class JointTagger(Estimator):
         given = list(X)
         known: list[Tags] = [None] * len(given) if y is None else list(y)
         # Rounds too: checkpoints of several settings are numbered through.
-        data = belonging_to(checkpoint, self, self.rounds, given, known, held_out)
+        data = Checkpoint.on(checkpoint, self, self.rounds, given, known, held_out)
         saved = Stages(data, resume)
         check_tags(given, known)
         pairs = [pair for pair in zip(given, known, strict=True) if len(pair[0])]

@@ -118,8 +118,8 @@ def read_alignment(
         kind = _nearest_molecule(content) if molecule is None else molecule
         states, unknown = _encode(content, kind)
     values = states.reshape(len(sequences), -1)
-    lost = (lower, 0) if drop_inserts else (0, lower)
-    return Alignment(kind, tuple(names) or None, values, unknown, *lost)
+    known = kind, tuple(names) or None, values, unknown
+    return Alignment(*known, *((lower, 0) if drop_inserts else (0, lower)))
 
 
 def holds_alignment(path: PathLike) -> bool:
@@ -264,8 +264,9 @@ def _nearest_molecule(content: NDArray[np.uint8]) -> Molecule:
     """DNA or RNA where all letters are bases, else that whose alphabet lacks the fewest of them."""
     seen = set(bytes(np.unique(content)).upper())
     if seen <= set(b"-.ACGNTU") and not seen.isdisjoint(b"TU"):
-        thymine, uracil = (np.isin(content, list(own)).sum() for own in (b"Tt", b"Uu"))
-        return "rna" if uracil > thymine else "dna"
+        return (
+            "rna" if np.isin(content, [*b"Uu"]).sum() > np.isin(content, [*b"Tt"]).sum() else "dna"
+        )
     return min(ALPHABETS, key=lambda own: np.count_nonzero(_states(own)[content] == UNKNOWN))
 
 

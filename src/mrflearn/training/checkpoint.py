@@ -38,7 +38,20 @@ class Checkpoint:
     path: PathLike
     every_iterations: int | None = None
     every_seconds: float | None = 60.0
-    data: str = field(default="", repr=False)  # a digest, by `belonging_to`
+    data: str = field(default="", repr=False)  # a digest of them, by `on`
+
+    @classmethod
+    def on(cls, checkpoint: PathLike | Checkpoint | None, *data: Any) -> Checkpoint | None:
+        """The checkpoint of a training on these data and no others; None where there is none.
+
+        Data are tensors, arrays and plain values, in records, lists and mappings.
+        """
+        if checkpoint is None:
+            return None
+        known = checkpoint if isinstance(checkpoint, Checkpoint) else cls(checkpoint)
+        digest = hashlib.blake2b(digest_size=16)
+        _add_up((known.data, *data), digest.update)
+        return replace(known, data=digest.hexdigest())
 
     def due(self, iterations: int, seconds: float) -> bool:
         """Whether to save, so many iterations and seconds after the last time."""
@@ -104,19 +117,6 @@ def checkpoint_of(path: PathLike | Checkpoint | None) -> Checkpoint:
     return checkpoint
 
 
-def belonging_to(checkpoint: PathLike | Checkpoint | None, *data: Any) -> Checkpoint | None:
-    """The checkpoint of a training on these data and no others; None where there is none.
-
-    Data are tensors, arrays and plain values, in records, lists and mappings.
-    """
-    if checkpoint is None:
-        return None
-    known = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    digest = hashlib.blake2b(digest_size=16)
-    _add_up((known.data, *data), digest.update)
-    return replace(known, data=digest.hexdigest())
-
-
 def _add_up(value: Any, update: Callable[[Any], None]) -> None:
     """Hands out all bytes of a value, each part behind its kind and size."""
     if isinstance(value, Tensor):
@@ -127,10 +127,8 @@ def _add_up(value: Any, update: Callable[[Any], None]) -> None:
     elif is_dataclass(value):
         used = [own.name for own in fields(value) if own.init and own.name not in LIMITS | PLACES]
         _add_up([(name, getattr(value, name)) for name in used], update)
-    elif isinstance(value, Mapping):
-        _add_up([*value.items()], update)
     elif isinstance(value, Iterable) and not isinstance(value, str):
-        parts = list(value)
+        parts = list(value.items() if isinstance(value, Mapping) else value)
         update(b"[%d" % len(parts))
         for part in parts:
             _add_up(part, update)
