@@ -262,11 +262,9 @@ def _states(molecule: Molecule) -> NDArray[np.uint8]:
 
 def _nearest_molecule(content: NDArray[np.uint8]) -> Molecule:
     """DNA or RNA where all letters are bases, else that whose alphabet lacks the fewest of them."""
-    seen = set(bytes(np.unique(content)).upper())
-    if seen <= set(b"-.ACGNTU") and not seen.isdisjoint(b"TU"):
-        return (
-            "rna" if np.isin(content, [*b"Uu"]).sum() > np.isin(content, [*b"Tt"]).sum() else "dna"
-        )
+    bases = content.tobytes().upper()
+    if not bases.translate(None, b"-.ACGNTU") and (b"T" in bases or b"U" in bases):
+        return "rna" if bases.count(b"U") > bases.count(b"T") else "dna"
     return min(ALPHABETS, key=lambda own: np.count_nonzero(_states(own)[content] == UNKNOWN))
 
 
