@@ -50,13 +50,10 @@ class Rows:
 
 
 def _conditions(folder: Path) -> Row:
-    """Versions, threads, and the state of the code if the folder is in its repository."""
-    try:
-        command = ["git", "describe", "--always", "--dirty"]
-        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        commit = found.stdout.strip() or None
-    except OSError:  # no git on this machine
-        commit = None
+    """Versions, threads, and the commit of the code; "-dirty" if some of it is not committed."""
+    commit = _git(folder, "rev-parse", "--short", "HEAD")
+    if commit is not None and _git(folder, "status", "--porcelain", "--", ":/*.py"):
+        commit += "-dirty"
     return {
         "commit": commit,
         "versions": {package.__name__: package.__version__ for package in (mrflearn, np, torch)},
@@ -64,3 +61,14 @@ def _conditions(folder: Path) -> Row:
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
     }
+
+
+def _git(folder: Path, *command: str) -> str | None:
+    """What git prints about the repository that a folder is in; None without one."""
+    try:
+        found = subprocess.run(
+            ["git", *command], cwd=folder, capture_output=True, text=True, check=False
+        )
+    except OSError:  # no git on this machine
+        return None
+    return found.stdout.strip() or None
