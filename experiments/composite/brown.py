@@ -89,7 +89,7 @@ def main() -> None:
         return
     text = brown(options.data, options.documents, treebank(options.data, TREES).trees)
     if options.model == "rivals":
-        measure_rivals(rows, text, text="Brown", scale=point["scale"])
+        measure_rivals(rows, {k: point[k] for k in ("text", "scale")}, text)
         return
     options.output.mkdir(parents=True, exist_ok=True)
     row = rows.append(point, measure(options, text, name))

@@ -21,7 +21,7 @@ Predictions: TypeAlias = tuple[tuple[np.ndarray, np.ndarray], np.ndarray]
 LEAST = 50  # tokens that a class of histories needs for a weight of its own
 
 
-def measure_rivals(rows: Rows, text: Text, **point: str) -> None:
+def measure_rivals(rows: Rows, point: dict[str, str], text: Text) -> None:
     """Rows of n-grams of orders 3 and 5, each without a cache and with one."""
     for order in (3, 5):
         name = f"Kneser-Ney {order}-gram"

@@ -107,7 +107,7 @@ def measure(
         if point not in rows:
             row = rows.append(point, _combination(name, parts, text, scale, device))
             print(f"{name}: {parts}: perplexity {row['perplexity']:.2f}", flush=True)
-    measure_rivals(rows, text, text=name, scale=scale.name)
+    measure_rivals(rows, {"text": name, "scale": scale.name}, text)
     _interpolate(rows, name, scale, text.floor)
 
 
