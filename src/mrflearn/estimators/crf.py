@@ -261,9 +261,9 @@ class CRF(ChainAnswers):
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
-            items, gold = self._items(held_out[0]), [list(own) for own in held_out[1]]
-            checkpoint = Checkpoint.on(checkpoint, gold)
-            rated = held_out_score(items, gold, templates[0], labels.names)
+            gold = held_out[1] if isinstance(held_out[1], list) else list(held_out[1])
+            rated = held_out_score(self._items(held_out[0]), gold, templates[0], labels.names)
+            checkpoint = Checkpoint.on(checkpoint, gold)  # that fills as items are read
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
         return self._train(start, batch, labels.names, **how)
