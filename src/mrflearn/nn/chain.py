@@ -26,7 +26,8 @@ from mrflearn.kernels.chain_sums import PerSequence, Rows, Steps, Tables
 
 Reduction = Literal["none", "sum", "mean", "token_mean"]
 ChainEstimator = Literal["ml", "pl", "pw", "pwpl"]
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def precise(method: Callable[P, R]) -> Callable[P, R]:
@@ -43,6 +44,24 @@ def precise(method: Callable[P, R]) -> Callable[P, R]:
 
     found: Callable[P, R] = torch.compiler.disable(eager)
     return found
+
+
+def reduced(
+    lost: Float[Tensor, "*b"], reduction: Reduction, tokens: int, sequences: int | None = None
+) -> Tensor:
+    """What is lost on each sequence (or in all of them) as a loss."""
+    if reduction == "none":
+        return lost
+    total = lost.sum()
+    if reduction == "sum":
+        return total
+    if reduction == "mean":
+        return total / max(len(lost) if sequences is None else sequences, 1)
+    if reduction == "token_mean":
+        return total / max(tokens, 1)
+    raise SettingsError(
+        f"reduction='{reduction}' is not one of 'none', 'sum', 'mean', 'token_mean'."
+    )
 
 
 # Scores of a batch, packed.
@@ -178,6 +197,9 @@ class ChainCRF(nn.Module):
     start_transitions: nn.Parameter
     end_transitions: nn.Parameter
     transitions: nn.Parameter
+    _may_start: Tensor | None
+    _may_move: Tensor
+    _may_end: Tensor
 
     def __init__(
         self,
@@ -201,7 +223,7 @@ class ChainCRF(nn.Module):
             raise SettingsError(
                 f"the constraints are for {len(constraints.start)} tags, and num_tags={num_tags}."
             )
-        masks = (None,) * 3
+        masks: tuple[Tensor | None, ...] = (None,) * 3
         if constraints is not None:
             masks = constraints.start, constraints.move, constraints.end
         for name, own in zip(("start", "move", "end"), masks, strict=True):
@@ -287,7 +309,7 @@ class ChainCRF(nn.Module):
         transition_scores: Tensor | None = None,
     ) -> Tensor:
         """The log-probability of the tags of each sequence (batch)."""
-        return self(emissions, tags, mask, "none", transition_scores)
+        return self.forward(emissions, tags, mask, "none", transition_scores)
 
     @precise
     @torch.no_grad()
@@ -405,9 +427,9 @@ class ChainCRF(nn.Module):
         if self._may_start is not None:
             legal = TransitionMask(self._may_start, self._may_move, self._may_end)
             unary, table = legal.apply(unary, table, steps)
-        tables = (table,)
+        tables: tuple[Tensor, ...] = (table,)
         if self.order == 2:
-            tables += (self.second_transitions.to(dtype),)
+            tables = table, self.second_transitions.to(dtype)
         n, b = emissions.shape[:2]
         shape = (n, b) if self.batch_first else (b, n)
         return PackedChains(unary, tables, steps, shape, not self.batch_first)
@@ -422,23 +444,15 @@ class ChainCRF(nn.Module):
         reduction: Reduction,
         transition_scores: Tensor | None,
     ) -> Tensor:
-        if reduction not in ("none", "sum", "mean", "token_mean"):
-            raise SettingsError(
-                f"reduction='{reduction}' is not one of 'none', 'sum', 'mean', 'token_mean'."
-            )
         packed = self._packed(emissions, mask, transition_scores)
         labels = self._labels(tags, emissions, packed.steps)
         if estimator == "ml":
             lost = _lost(packed, labels)
         else:
             lost = self._lost_locally(estimator, packed, labels, reduction)
-        lost = lost.to(packed.unary.dtype)
-        if reduction == "none":
-            return lost
-        total = lost.sum()
-        if reduction == "mean":
-            return total / packed.shape[0]
-        return total / max(len(packed.steps), 1) if reduction == "token_mean" else total
+        return reduced(
+            lost.to(packed.unary.dtype), reduction, len(packed.steps), sequences=packed.shape[0]
+        )
 
     def _lost_locally(
         self, estimator: str, packed: PackedChains, labels: Tensor, reduction: Reduction
@@ -459,7 +473,8 @@ class ChainCRF(nn.Module):
         if reduction == "none":
             raise SettingsError(f"estimator='{estimator}' has sums and means alone, not 'none'.")
         table = packed.tables[0]
-        value: Tensor = _Pieces.apply(packed.unary, table, labels, packed.steps, estimator)
+        given = packed.unary, table, labels, packed.steps, estimator
+        value: Tensor = _Pieces.apply(*given)  # type: ignore[no-untyped-call]
         return value
 
     def _labels(self, tags: Tensor, emissions: Tensor, steps: Steps) -> Tensor:
@@ -484,12 +499,12 @@ class ChainCRF(nn.Module):
             every = torch.arange(self.num_tags, device=rows.device)
             return (rows[:, None] == every) | (rows[:, None] < 0)
         if self._may_start is not None:
-            self._check_legal(rows, steps)
+            self._check_legal(self._may_start, rows, steps)
         return rows
 
-    def _check_legal(self, rows: Tensor, steps: Steps) -> None:
+    def _check_legal(self, start: Tensor, rows: Tensor, steps: Steps) -> None:
         legal = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
-        legal[: steps.starting] = self._may_start[rows[: steps.starting]]
+        legal[: steps.starting] = start[rows[: steps.starting]]
         legal[steps.starting :] = self._may_move[rows[steps.previous], rows[steps.starting :]]
         ending = torch.ones_like(legal)
         ending[steps.previous] = False
