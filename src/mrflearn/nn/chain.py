@@ -235,6 +235,18 @@ class ChainCRF(nn.Module):
         for own in self.parameters():
             nn.init.uniform_(own, -0.1, 0.1)
 
+    def legal_scores(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of first tags, of steps and of last tags: -inf where constraints forbid them."""
+        scores = self.start_transitions, self.transitions, self.end_transitions
+        start, table, end = (own.to(torch.promote_types(own.dtype, torch.float32)) for own in scores)
+        if self._may_start is None:
+            return start, table, end
+        return (
+            start.masked_fill(~self._may_start, -torch.inf),
+            table.masked_fill(~self._may_move, -torch.inf),
+            end.masked_fill(~self._may_end, -torch.inf),
+        )
+
     def extra_repr(self) -> str:
         return f"num_tags={self.num_tags}, batch_first={self.batch_first}, order={self.order}"
 
