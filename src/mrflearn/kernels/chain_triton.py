@@ -78,9 +78,17 @@ def _sizes(rows: Rows, kernel: Tables) -> dict[str, int | bool]:
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _forward_kernel(
-    weight, table, begin, length, message, scale, starting, states,
-    WIDTH: constexpr, SHARED: constexpr,
-):  # fmt: skip
+    weight: tl.tensor,
+    table: tl.tensor,
+    begin: tl.tensor,
+    length: tl.tensor,
+    message: tl.tensor,
+    scale: tl.tensor,
+    starting: tl.tensor,
+    states: tl.tensor,
+    WIDTH: constexpr,
+    SHARED: constexpr,
+) -> None:
     sequence = tl.program_id(0)
     state = tl.arange(0, WIDTH)
     inside = state < states
@@ -108,9 +116,16 @@ def _forward_kernel(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _backward_kernel(
-    weight, table, begin, length, message, starting, states,
-    WIDTH: constexpr, SHARED: constexpr,
-):  # fmt: skip
+    weight: tl.tensor,
+    table: tl.tensor,
+    begin: tl.tensor,
+    length: tl.tensor,
+    message: tl.tensor,
+    starting: tl.tensor,
+    states: tl.tensor,
+    WIDTH: constexpr,
+    SHARED: constexpr,
+) -> None:
     sequence = tl.program_id(0)
     state = tl.arange(0, WIDTH)
     inside = state < states
@@ -135,9 +150,19 @@ def _backward_kernel(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _viterbi_kernel(
-    unary, table, begin, length, best, path, scores, starting, states,
-    RELATIVE: constexpr, WIDTH: constexpr, SHARED: constexpr,
-):  # fmt: skip
+    unary: tl.tensor,
+    table: tl.tensor,
+    begin: tl.tensor,
+    length: tl.tensor,
+    best: tl.tensor,
+    path: tl.tensor,
+    scores: tl.tensor,
+    starting: tl.tensor,
+    states: tl.tensor,
+    RELATIVE: constexpr,
+    WIDTH: constexpr,
+    SHARED: constexpr,
+) -> None:
     sequence = tl.program_id(0)
     state = tl.arange(0, WIDTH)
     inside = state < states

@@ -26,7 +26,7 @@ from mrflearn.graph.factor_graph import FactorGraph, disjoint_union
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.automatic import LOOPY_IN_TRAINING, Automatic
 from mrflearn.inference.beliefs import Beliefs, Inference
-from mrflearn.nn.chain import precise
+from mrflearn.nn.batches import precise
 from mrflearn.objectives.local_problems import Local, ProblemPart, Problems, problems_of
 
 FieldEstimator = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "lap"]

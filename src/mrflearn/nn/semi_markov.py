@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.kernels import segments as kernel
-from mrflearn.nn.chain import Reduction, precise, reduced
+from mrflearn.nn.batches import Reduction, precise, reduced
 
 Segment = tuple[int, int, int]  # first position, position after the last, label
 

@@ -18,7 +18,7 @@ from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import log_partition
 from mrflearn.inference.parses import best_parses
 from mrflearn.kernels.rules import RuleShape
-from mrflearn.nn.chain import Reduction, precise, reduced
+from mrflearn.nn.batches import Reduction, precise, reduced
 
 Tree = Sequence[tuple[int, int, int]]  # first word, word after the last, symbol: of every node
 
