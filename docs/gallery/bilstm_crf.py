@@ -68,7 +68,7 @@ torch.manual_seed(0)
 tagger = Tagger()
 optimiser = torch.optim.Adam(tagger.parameters(), lr=0.03)
 losses = []
-for epoch in range(6):
+for _ in range(6):
     rng.shuffle(train)
     for first in range(0, len(train), 20):
         words, tags, mask = batch(train[first : first + 20])

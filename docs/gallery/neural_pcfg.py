@@ -25,7 +25,7 @@ def phrase():
     ]
 
 
-sentences = [phrase() + [rng.choice(["sees", "likes"])] + phrase() for _ in range(120)]
+sentences = [[*phrase(), rng.choice(["sees", "likes"]), *phrase()] for _ in range(120)]
 lengths = torch.tensor([len(own) for own in sentences])
 numbers = torch.zeros(len(sentences), int(lengths.max()), dtype=torch.int64)
 for row, own in enumerate(sentences):
@@ -62,7 +62,7 @@ torch.manual_seed(0)
 grammar = Grammar()
 optimiser = torch.optim.Adam(grammar.parameters(), lr=0.02)
 perplexity = []
-for step in range(60):
+for _ in range(60):
     loss = -grammar.log_likelihood(numbers, mask).sum() / lengths.sum()
     optimiser.zero_grad()
     loss.backward()
