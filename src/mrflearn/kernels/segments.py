@@ -106,8 +106,8 @@ class _LogPartition(torch.autograd.Function):
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         *given, value = ctx.saved_tensors
         weight = torch.where(value > -torch.inf, outputs[0], 0.0)
-        own: Any = fused(given[2], given[3])
-        counts = own.backward if own else plain_backward
+        own = fused(given[2], given[3])
+        counts: Any = own.backward if own else plain_backward
         return *counts(*given, value.nan_to_num(neginf=0.0), weight), None
 
 
