@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_weights
 from mrflearn.estimators.base import Choice
-from mrflearn.estimators.crf_answers import ChainAnswers, best_labels
+from mrflearn.estimators.crf_answers import best_labels
 from mrflearn.estimators.crf_training import Wanted, choose_for_chains, estimate_memory
 from mrflearn.estimators.crfsuite import Tagger, TrainingLog
 from mrflearn.estimators.labelling import HeldOut, accuracy, chunk_f1, pair_of
@@ -74,7 +74,7 @@ ClassWeight = Mapping[str, float] | Literal["balanced"] | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CRF(ChainAnswers):
+class CRF(crf_weights.ChainWeights):
     """A linear-chain conditional random field, by default trained by exact maximum likelihood.
 
     Takes the place of `sklearn_crfsuite.CRF`: arguments that CRFsuite has too have its names,
