@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from mrflearn.execution.resources import moved
 
@@ -292,11 +293,17 @@ class Expectations:
         return total.mul_(self.messages.kernel).add_(again.sum(dim=0))
 
 
-def log_partition(unary: Rows, transition: Tables, steps: Steps) -> PerSequence:
-    """log Z of each sequence in float64, a sum over all its rows; differentiable in both tables."""
+def log_partition(
+    unary: Rows, transition: Tables, steps: Steps, path: Int[Tensor, " r"] | None = None
+) -> PerSequence:
+    """log Z of each sequence in float64, a sum over all its rows; differentiable in both tables.
+
+    With the states of a `path`, log Z less its score: minus the path's log-probability.
+    """
     if torch.is_grad_enabled() and (unary.requires_grad or transition.requires_grad):
-        value: Tensor = _LogPartition.apply(unary, transition, steps)  # type: ignore[no-untyped-call]
+        value: Tensor = _LogPartition.apply(unary, transition, steps, path)  # type: ignore[no-untyped-call]
         return value
+    unary = _less_path(unary, transition, steps, path)
     value, trusted = forward_only(unary, transition, steps)
     if not bool(trusted.all()):
         # The backward pass knows far more exactly what was lost, and costs little.
@@ -348,10 +355,20 @@ def entropy(unary: Rows, transition: Tables, steps: Steps) -> PerSequence:
     return result.to(unary.dtype)
 
 
+def _less_path(unary: Rows, transition: Tables, steps: Steps, path: Tensor | None) -> Rows:
+    """Scores relative to those of a path, whose score is 0 then: log Z keeps its digits."""
+    if path is None:
+        return unary
+    return unary - row_scores(unary, transition, path, steps)[:, None]
+
+
 class _LogPartition(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, unary: Tensor, transition: Tensor, steps: Steps) -> Tensor:
-        ctx.steps = steps
+    def forward(
+        ctx: Any, unary: Tensor, transition: Tensor, steps: Steps, path: Tensor | None
+    ) -> Tensor:
+        ctx.steps, ctx.path = steps, path
+        unary = _less_path(unary, transition, steps, path)
         if transition.ndim == 2:
             ctx.shared = expectations(unary, transition, steps)
             ctx.single = ctx.shared.single
@@ -362,15 +379,28 @@ class _LogPartition(torch.autograd.Function):
         return value
 
     @staticmethod
-    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, Tensor, None]:
+    @once_differentiable
+    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         # In the type of the scores, as they are.
-        weight, steps = outputs[0].to(ctx.single.dtype), ctx.steps
+        weight, steps, path = outputs[0].to(ctx.single.dtype), ctx.steps, ctx.path
         by_row = weight[steps.sequence]
-        if hasattr(ctx, "shared"):
-            pair = ctx.shared.pair_counts(steps, weight).to(weight.dtype)
-        else:
-            pair = ctx.pair * by_row[steps.starting :, None, None]
-        return ctx.single * by_row[:, None], pair, None
+        later, single, pair = by_row[steps.starting :], None, None
+        if ctx.needs_input_grad[0]:
+            single = ctx.single * by_row[:, None]
+            if path is not None:
+                single.scatter_add_(1, path[:, None], -by_row[:, None])
+        if ctx.needs_input_grad[1]:
+            if hasattr(ctx, "shared"):
+                pair = ctx.shared.pair_counts(steps, weight)
+            else:
+                pair = ctx.pair * later[:, None, None]
+            if path is not None:
+                step = path[steps.previous] * pair.shape[-1] + path[steps.starting :]
+                if pair.ndim == 3:
+                    step += torch.arange(len(step), device=step.device) * pair[0].numel()
+                pair.view(-1).index_add_(0, step, later.to(pair.dtype), alpha=-1)
+            pair = pair.to(weight.dtype)
+        return single, pair, None, None
 
 
 class _Rescued(NamedTuple):

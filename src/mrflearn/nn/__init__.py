@@ -1,0 +1,12 @@
+"""Random fields as torch modules: exact and local losses, and answers, under any encoder."""
+
+from typing import TYPE_CHECKING
+
+from mrflearn._lazy import lazy
+
+if TYPE_CHECKING:
+    from mrflearn.inference.spans import TransitionMask as TransitionMask
+    from mrflearn.inference.spans import legal_chunks as legal_chunks
+    from mrflearn.nn.chain import ChainCRF as ChainCRF
+
+__getattr__, __dir__ = lazy(__name__)
