@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from typing import Any, NamedTuple, Self
@@ -18,10 +18,11 @@ from torch import Tensor
 from mrflearn.errors import DataError, TrainingError
 from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.constraints import Constraints, Given
-from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
+from mrflearn.estimators.labelling import accuracy, check_n, chunk_f1, marginal_dicts
 from mrflearn.execution.resources import moved, one_thread
 from mrflearn.features.features import Numbering, compile_labels
 from mrflearn.inference.spans import ChunkReading, chunks_of, span_probabilities
+from mrflearn.io.spans import are_chunk_tags
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_sums import Steps, row_scores
 from mrflearn.models.loglinear import ChainPotentials
@@ -281,6 +282,30 @@ class ChainAnswers(Estimator):
 def best_labels(chains: ChainPotentials, labels: Sequence[str]) -> list[list[str]]:
     """The most probable labels of each sequence."""
     return _named(chain_search.viterbi(*chains.scores)[0], chains, labels)
+
+
+def held_out_score(
+    y: Iterable[Sequence[str]],
+    lengths: Int64[Tensor, " b"],
+    names: Iterable[str],
+    potentials: Callable[[Any], Iterable[ChainPotentials]],
+) -> Callable[[Any], float]:
+    """The score of a model, between 0 and 1: F1 over chunks where labels are such, else accuracy.
+
+    `potentials` gives those of the held-out sequences, which have these lengths, under a model.
+    """
+    gold, labels = [list(own) for own in y], list(names)
+    if [len(own) for own in gold] != lengths.tolist():
+        raise DataError(
+            "X and y of the validation set differ in the number or the lengths of their sequences."
+        )
+    rated = chunk_f1 if are_chunk_tags(labels) else accuracy
+
+    @torch.no_grad()
+    def score(model: Any) -> float:
+        return rated(gold, [own for k in potentials(model) for own in best_labels(k, labels)])
+
+    return score
 
 
 def marginal_arrays(chains: ChainPotentials) -> list[NDArray[np.float64]]:

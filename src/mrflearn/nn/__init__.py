@@ -8,5 +8,6 @@ if TYPE_CHECKING:
     from mrflearn.inference.spans import TransitionMask as TransitionMask
     from mrflearn.inference.spans import legal_chunks as legal_chunks
     from mrflearn.nn.chain import ChainCRF as ChainCRF
+    from mrflearn.nn.word_encoder import WordEncoder as WordEncoder
 
 __getattr__, __dir__ = lazy(__name__)

@@ -503,6 +503,6 @@ class _Descent(Plan[M]):
 
     def result(self, best: Best, *, exact: bool) -> tuple[M, float]:
         value = best.value
-        if exact and not self.state.exact:
+        if exact and not self.state.exact and not self.objective.random:
             value = self.current.value(best.vector) + self.origin
         return self.at(best.vector.clone()), value
