@@ -76,16 +76,20 @@ def one(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     if own["features"] is None:
         train, scored = (tasks.Part(plain(p), p.y) for p in (train, scored))
 
-    def shown(step: Any) -> None:
-        figures = {**point, "epoch": step.iteration, "value": step.value}
-        print(json.dumps(figures | {"seconds": time.perf_counter() - began}), flush=True)
+    def timed(step: Any) -> str | None:
+        seconds = round(time.perf_counter() - began, 1)
+        print(f"{task}, {point['name']}, epoch {step.iteration}: {seconds} s", flush=True)
+        return "out of time" if time.time() > job["until"] else None
 
-    model = NeuralCRF(held_out=0.0, patience=100, callbacks=[shown], **own)
+    model = NeuralCRF(held_out=0.0, patience=100, callbacks=[timed], **own)
     prepared = time.perf_counter()
     validation = (scored.X, scored.y) if stage == "choose" else None
     model.fit(train.X, train.y, validation=validation)
     curve = [row.validation for row in model.outcome_.history]
-    figures = {"seconds": model.outcome_.seconds, "fit_seconds": time.perf_counter() - prepared}
+    figures: dict[str, Any] = {
+        "seconds": model.outcome_.seconds,
+        "fit_seconds": time.perf_counter() - prepared,
+    }
     return point, figures | ({"curve": curve} if validation else measured(model, scored, train))
 
 
@@ -136,6 +140,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(CHOSEN), default=list(CHOSEN))
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     parser.add_argument("--side-by-side", type=int, default=1, help="trainings at the same time")
+    parser.add_argument("--seconds", type=float, help="trainings end after so long, as they are")
     parser.add_argument("--output", type=Path, help="folder of rows")
     options = parser.parse_args()
     if options.data is None:
@@ -144,12 +149,13 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rows = Rows(folder / "rows.jsonl")
     points = [p for p in plan(options.stage, options.only, options.seeds) if p not in rows]
-    began = time.perf_counter()
+    began, started = time.perf_counter(), time.time()
     vectors = folder / "vectors.pickle"
     with vectors.open("wb") as stream:
         pickle.dump(tasks.vectors(Path(options.data)), stream)
     print(f"vectors after {time.perf_counter() - began:.1f} s", flush=True)
     job = {"data": options.data, "device": options.device, "vectors": str(vectors)}
+    job["until"] = started + (options.seconds or 1e9)
     with ProcessPoolExecutor(options.side_by_side, mp_context=get_context("spawn")) as pool:
         for done in as_completed([pool.submit(one, {**job, "point": p}) for p in points]):
             point, figures = done.result()
