@@ -16,7 +16,7 @@ from mrflearn.errors import DataError, NotFittedError, SettingsError
 from mrflearn.estimators.base import Parts, load
 from mrflearn.estimators.crf_answers import SEQUENCES_AT_ONCE, ChainAnswers, held_out_score
 from mrflearn.estimators.crf_training import packed, unpacked
-from mrflearn.estimators.labelling import FeatureLabeller, HeldOut, pair_of
+from mrflearn.estimators.labelling import FeatureLabeller, HeldOut, check_label, pair_of
 from mrflearn.estimators.neural_training import (
     NetworkLikelihood,
     Reading,
@@ -119,8 +119,10 @@ class NeuralCRF(FeatureLabeller, ChainAnswers):
     ----------
     classes_
         The labels, in the order of their first appearance.
-    known_words_
+    words_
         The words that are known, in lower case and with 0 for every digit.
+    attributes_
+        The attributes of `features` that have weights.
     network_
         The torch module that was learned.
     outcome_
@@ -244,9 +246,48 @@ class NeuralCRF(FeatureLabeller, ChainAnswers):
         return self._network
 
     @property
-    def known_words_(self) -> set[str]:
+    def words_(self) -> list[str]:
         """The words that are known, in lower case and with 0 for every digit."""
-        return set(self.reading_.words.words)
+        return list(self.reading_.words.words)
+
+    @property
+    def attributes_(self) -> list[str]:
+        """The attributes that have weights, dense columns last; none without `features`."""
+        return [*(self.reading_.attributes or ()), *(self.reading_.columns or ())]
+
+    def top_features(self, label: str | None = None, n: int = 20) -> list[tuple[str, str, float]]:
+        """The weights of features that are largest in absolute value.
+
+        Parameters
+        ----------
+        label
+            Weights of this label; None: of all.
+        n
+            How many.
+
+        Returns
+        -------
+        list of (attribute, label, weight)
+
+        """
+        network, labels = self._fitted(), self.classes_
+        check_label(label, labels)
+        tables = [own.detach().cpu() for own in (network.state, network.dense) if own is not None]
+        if not tables:
+            return []
+        shown = range(len(labels)) if label is None else [self.labels_[label]]
+        own, names = torch.cat(tables)[:, list(shown)].flatten(), self.attributes_
+        best = own.abs().sort(descending=True, stable=True).indices[:n].tolist()
+        places = [(place, *divmod(place, len(shown))) for place in best]
+        return [(names[i], labels[shown[k]], float(own[place])) for place, i, k in places]
+
+    def top_transitions(self, n: int = 20) -> list[tuple[tuple[str, ...], float]]:
+        """The (labels, score) of the n scores of transitions that are largest in absolute value."""
+        rows = zip(self.classes_, self._fitted().chain_crf.transitions.tolist(), strict=True)
+        found = [
+            ((a, b), own) for a, row in rows for b, own in zip(self.classes_, row, strict=True)
+        ]
+        return sorted(found, key=lambda pair: (-abs(pair[1]), pair[0]))[:n]
 
     def _prepared(self, sentences: Sequence[Any]) -> tuple[list[list[str]], list[Any] | None]:
         """The words of what `fit` was given, and their items if there are features."""
