@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -201,7 +202,19 @@ def _weights(unary: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, T
     return weight, (transition - column.unsqueeze(-2)).exp_(), log_shift
 
 
+def fused(rows: Rows) -> Any:
+    """The kernels of `chain_triton` where they can do these rows, or None."""
+    if not rows.is_cuda or find_spec("triton") is None:
+        return None
+    from mrflearn.kernels import chain_triton
+
+    return chain_triton if chain_triton.fits(rows) else None
+
+
 def _forward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
+    if fast := fused(weight):
+        found: tuple[Tensor, Tensor] = fast.forward(weight, kernel, steps)
+        return found
     message, scale = torch.empty_like(weight), weight.new_empty(len(weight))
     ones = weight.new_ones(weight.shape[1])
     for t, rows in enumerate(steps.slices):
@@ -218,6 +231,9 @@ def _forward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Tens
 
 
 def _backward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
+    if fast := fused(weight):
+        found: tuple[Tensor, Tensor] = fast.backward(weight, kernel, steps)
+        return found
     message, arriving = torch.ones_like(weight), weight  # in place: memory traffic is the cost
     turned = kernel.transpose(-1, -2)
     for t in range(len(steps.sizes) - 1, -1, -1):

@@ -172,11 +172,11 @@ def _finite(values: Tensor) -> Tensor:
 
 def entropy(unary: Rows, near: Table, far: Table, steps: Steps) -> PerSequence:
     """log Z minus the expected score, of each sequence; -inf where nothing is possible."""
-    own, *tables = (part.detach().double() for part in (unary, near, far))
+    own, near, far = (part.detach().double() for part in (unary, near, far))
     with torch.no_grad():
-        found = _Pairs.of(own, *tables, steps)
+        found = _Pairs.of(own, near, far, steps)
         value, lost = found.log_partition(steps)
-        beside, beyond = (table.masked_fill(table == -torch.inf, 0.0) for table in tables)
+        beside, beyond = (table.masked_fill(table == -torch.inf, 0.0) for table in (near, far))
         beyond = found.beyond * beyond
         expected = torch.zeros_like(found.scale)
         for t, chance, moved in found.back(steps, torch.ones_like(value)):
@@ -190,7 +190,7 @@ def entropy(unary: Rows, near: Table, far: Table, steps: Steps) -> PerSequence:
         result = value - steps.totals(expected)
     for sequence in (~((lost < MOST_LOST) & value.isfinite())).nonzero()[:, 0].tolist():
         rows = (steps.sequence == sequence).nonzero()[:, 0]
-        leaves = [part.clone().requires_grad_(True) for part in (own[rows], *tables)]
+        leaves = [part.clone().requires_grad_(True) for part in (own[rows], near, far)]
         with torch.enable_grad():
             again = log_partition_reference(*leaves)
         chances = torch.autograd.grad(again, leaves, allow_unused=True, materialize_grads=True)

@@ -1,129 +1,32 @@
 """A linear-chain CRF as the last layer of a network: `ChainCRF`.
 
-Tokens that a mask takes out are left out of their sequences, wherever they stand; the others are
-packed as everywhere in the library (`kernels.chain_sums`), and sums, searches and samples are those
-of the other chain models.  Gradients are marginals, from a forward and a backward recursion.
+Gradients are marginals, from a forward and a backward recursion over packed chains.
 
-Letters in shapes: b: sequences; n: positions; s: tags; r: rows (tokens that a mask keeps), packed
-by `Steps`; q: rows that have a row before them; m: assignments kept; d: draws.
+Letters in shapes: b: sequences; n: positions; s: tags; r: rows (tokens that a mask keeps).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import wraps
-from typing import Any, Literal, ParamSpec, TypeVar, final
+from typing import Literal, final
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.inference.spans import TransitionMask
-from mrflearn.kernels import chain_pieces, chain_search, chain_sums, second_order
-from mrflearn.kernels.chain_sums import PerSequence, Rows, Steps, Tables
+from mrflearn.kernels.chain_sums import Steps
+from mrflearn.nn.batches import (
+    PackedChains,
+    PieceLoss,
+    Reduction,
+    lost_given_neighbours,
+    minus_log_probability,
+    packed_steps,
+    precise,
+    reduced,
+)
 
-Reduction = Literal["none", "sum", "mean", "token_mean"]
 ChainEstimator = Literal["ml", "pl", "pw", "pwpl"]
-P, R = ParamSpec("P"), TypeVar("R")
-
-
-def precise(method: Callable[P, R]) -> Callable[P, R]:
-    """A method of a module in single precision at least, whatever autocast says.
-
-    Compilers leave it as it is: its loops are over lengths that are known at run time.
-    """
-
-    @wraps(method)
-    def eager(*given: P.args, **named: P.kwargs) -> R:
-        device = next(given[0].parameters()).device.type  # type: ignore[attr-defined]
-        with torch.autocast(device, enabled=False):
-            return method(*given, **named)
-
-    found: Callable[P, R] = torch.compiler.disable(eager)
-    return found
-
-
-# Scores of a batch, packed.
-
-
-@dataclass(frozen=True, eq=False)
-class PackedChains:
-    """Scores of the tags of every row and of the steps between rows: (near,) or (near, far)."""
-
-    unary: Rows
-    tables: tuple[Tables, ...]
-    steps: Steps
-    shape: tuple[int, int]  # sequences, positions
-    time_first: bool
-
-    @property
-    def _sums(self) -> Any:
-        return chain_sums if len(self.tables) == 1 else second_order
-
-    @property
-    def _search(self) -> Any:
-        return chain_search if len(self.tables) == 1 else second_order
-
-    def log_partition(self, path: Int[Tensor, " r"] | None = None) -> PerSequence:
-        """log Z of each sequence; with a path, less its score."""
-        found: Tensor = self._sums.log_partition(self.unary, *self.tables, self.steps, path)
-        return found
-
-    def restricted(self, allowed: Bool[Tensor, "r s"]) -> PackedChains:
-        """The same where each row has allowed tags only."""
-        return replace(self, unary=self.unary.masked_fill(~allowed, -torch.inf))
-
-    def detached(self) -> PackedChains:
-        """The same without a history."""
-        tables = tuple(table.detach() for table in self.tables)
-        return replace(self, unary=self.unary.detach(), tables=tables)
-
-    def entropy(self) -> PerSequence:
-        """The entropy of each sequence, in nats."""
-        found: Tensor = self._sums.entropy(self.unary, *self.tables, self.steps)
-        return found
-
-    def probabilities(self) -> Rows:
-        """The probability of every tag at every row: the gradient of log Z."""
-        own = self.detached()
-        leaf = own.unary.requires_grad_(True)
-        with torch.enable_grad():
-            total = replace(own, unary=leaf).log_partition().sum()
-        return torch.autograd.grad(total, leaf)[0]
-
-    def best(self) -> Int[Tensor, " r"]:
-        """A best tag of every row."""
-        found: Tensor = self._search.viterbi(self.unary, *self.tables, self.steps)[0]
-        return found
-
-    def n_best(self, count: int) -> tuple[Int[Tensor, "r m"], Float[Tensor, "b m"]]:
-        """The best assignments and their scores."""
-        found: tuple[Tensor, Tensor] = self._search.n_best(
-            self.unary, *self.tables, self.steps, count
-        )
-        return found
-
-    def sample(self, count: int, generator: torch.Generator) -> Int[Tensor, "d r"]:
-        """Independent draws."""
-        scores = self.unary.double(), *(table.double() for table in self.tables)
-        found: Tensor = self._search.sample(*scores, self.steps, count, generator)
-        return found
-
-    def padded(self, rows: Tensor, filler: float = 0) -> Tensor:
-        """Values of rows in the shape of the batch, `filler` where there are none."""
-        b, n = self.shape
-        flat = rows.new_full((b * n, *rows.shape[1:]), filler)
-        flat = flat.index_copy(0, self.steps.source, rows)
-        return (
-            flat.view(n, b, *rows.shape[1:])
-            if self.time_first
-            else flat.view(b, n, *rows.shape[1:])
-        )
-
-
-# The layer.
 
 
 @final
@@ -178,6 +81,9 @@ class ChainCRF(nn.Module):
     start_transitions: nn.Parameter
     end_transitions: nn.Parameter
     transitions: nn.Parameter
+    _may_start: Tensor | None
+    _may_move: Tensor
+    _may_end: Tensor
 
     def __init__(
         self,
@@ -201,7 +107,7 @@ class ChainCRF(nn.Module):
             raise SettingsError(
                 f"the constraints are for {len(constraints.start)} tags, and num_tags={num_tags}."
             )
-        masks = (None,) * 3
+        masks: tuple[Tensor | None, ...] = (None,) * 3
         if constraints is not None:
             masks = constraints.start, constraints.move, constraints.end
         for name, own in zip(("start", "move", "end"), masks, strict=True):
@@ -212,6 +118,20 @@ class ChainCRF(nn.Module):
         """Draws all parameters uniformly between -0.1 and 0.1."""
         for own in self.parameters():
             nn.init.uniform_(own, -0.1, 0.1)
+
+    def legal_scores(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of first tags, of steps and of last tags: -inf where constraints forbid them."""
+        scores = self.start_transitions, self.transitions, self.end_transitions
+        start, table, end = (
+            own.to(torch.promote_types(own.dtype, torch.float32)) for own in scores
+        )
+        if self._may_start is None:
+            return start, table, end
+        return (
+            start.masked_fill(~self._may_start, -torch.inf),
+            table.masked_fill(~self._may_move, -torch.inf),
+            end.masked_fill(~self._may_end, -torch.inf),
+        )
 
     def extra_repr(self) -> str:
         return f"num_tags={self.num_tags}, batch_first={self.batch_first}, order={self.order}"
@@ -287,7 +207,7 @@ class ChainCRF(nn.Module):
         transition_scores: Tensor | None = None,
     ) -> Tensor:
         """The log-probability of the tags of each sequence (batch)."""
-        return self(emissions, tags, mask, "none", transition_scores)
+        return self.forward(emissions, tags, mask, "none", transition_scores)
 
     @precise
     @torch.no_grad()
@@ -389,7 +309,7 @@ class ChainCRF(nn.Module):
         """The scores of the positions that a mask keeps, with those of both ends."""
         self._check(emissions, mask, transition_scores)
         dtype = torch.promote_types(emissions.dtype, torch.float32)
-        steps = _layout(emissions, mask, self.batch_first)
+        steps = packed_steps(emissions, mask, self.batch_first)
         unary = emissions.reshape(-1, self.num_tags).index_select(0, steps.source).to(dtype)
         ending = torch.ones(len(steps), dtype=torch.bool, device=unary.device)
         ending[steps.previous] = False
@@ -405,9 +325,9 @@ class ChainCRF(nn.Module):
         if self._may_start is not None:
             legal = TransitionMask(self._may_start, self._may_move, self._may_end)
             unary, table = legal.apply(unary, table, steps)
-        tables = (table,)
+        tables: tuple[Tensor, ...] = (table,)
         if self.order == 2:
-            tables += (self.second_transitions.to(dtype),)
+            tables = table, self.second_transitions.to(dtype)
         n, b = emissions.shape[:2]
         shape = (n, b) if self.batch_first else (b, n)
         return PackedChains(unary, tables, steps, shape, not self.batch_first)
@@ -422,23 +342,15 @@ class ChainCRF(nn.Module):
         reduction: Reduction,
         transition_scores: Tensor | None,
     ) -> Tensor:
-        if reduction not in ("none", "sum", "mean", "token_mean"):
-            raise SettingsError(
-                f"reduction='{reduction}' is not one of 'none', 'sum', 'mean', 'token_mean'."
-            )
         packed = self._packed(emissions, mask, transition_scores)
         labels = self._labels(tags, emissions, packed.steps)
         if estimator == "ml":
-            lost = _lost(packed, labels)
+            lost = minus_log_probability(packed, labels)
         else:
             lost = self._lost_locally(estimator, packed, labels, reduction)
-        lost = lost.to(packed.unary.dtype)
-        if reduction == "none":
-            return lost
-        total = lost.sum()
-        if reduction == "mean":
-            return total / packed.shape[0]
-        return total / max(len(packed.steps), 1) if reduction == "token_mean" else total
+        return reduced(
+            lost.to(packed.unary.dtype), reduction, len(packed.steps), sequences=packed.shape[0]
+        )
 
     def _lost_locally(
         self, estimator: str, packed: PackedChains, labels: Tensor, reduction: Reduction
@@ -455,11 +367,12 @@ class ChainCRF(nn.Module):
                 "and all tags known; others are trained by 'ml'."
             )
         if estimator == "pl":
-            return _lost_given_neighbours(packed, labels)
+            return lost_given_neighbours(packed, labels)
         if reduction == "none":
             raise SettingsError(f"estimator='{estimator}' has sums and means alone, not 'none'.")
         table = packed.tables[0]
-        value: Tensor = _Pieces.apply(packed.unary, table, labels, packed.steps, estimator)
+        given = packed.unary, table, labels, packed.steps, estimator
+        value: Tensor = PieceLoss.apply(*given)  # type: ignore[no-untyped-call]
         return value
 
     def _labels(self, tags: Tensor, emissions: Tensor, steps: Steps) -> Tensor:
@@ -484,12 +397,12 @@ class ChainCRF(nn.Module):
             every = torch.arange(self.num_tags, device=rows.device)
             return (rows[:, None] == every) | (rows[:, None] < 0)
         if self._may_start is not None:
-            self._check_legal(rows, steps)
+            self._check_legal(self._may_start, rows, steps)
         return rows
 
-    def _check_legal(self, rows: Tensor, steps: Steps) -> None:
+    def _check_legal(self, start: Tensor, rows: Tensor, steps: Steps) -> None:
         legal = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
-        legal[: steps.starting] = self._may_start[rows[: steps.starting]]
+        legal[: steps.starting] = start[rows[: steps.starting]]
         legal[steps.starting :] = self._may_move[rows[steps.previous], rows[steps.starting :]]
         ending = torch.ones_like(legal)
         ending[steps.previous] = False
@@ -525,65 +438,3 @@ class ChainCRF(nn.Module):
                 )
             if self.order == 2:
                 raise SettingsError("transition_scores are for order=1.")
-
-
-def _layout(emissions: Tensor, mask: Tensor | None, batch_first: bool) -> Steps:
-    """Where the positions that a mask keeps stand among all."""
-    first, second = emissions.shape[:2]
-    b, n = (first, second) if batch_first else (second, first)
-    place = torch.arange(b * n, device=emissions.device)
-    by_sequence = place.view(b, n) if batch_first else place.view(n, b).t()
-    if mask is None:
-        lengths = torch.full((b,), n, device=emissions.device)
-        kept = by_sequence.flatten()
-    else:
-        inside = mask.bool() if batch_first else mask.bool().t()
-        lengths, kept = inside.sum(dim=1), by_sequence[inside]
-    steps = Steps.of(lengths)
-    return replace(steps, source=kept[steps.source])
-
-
-# What is lost: minus the log-likelihood, or a sum of local ones.
-
-
-def _lost(packed: PackedChains, labels: Tensor) -> PerSequence:
-    """Minus the log-probability of the labels of each sequence."""
-    if labels.ndim == 1:
-        return packed.log_partition(labels)
-    bound = packed.restricted(labels).log_partition()
-    if not bool((bound > -torch.inf).all()):
-        sequence = int((bound == -torch.inf).int().argmax())
-        raise DataError(f"sequence {sequence} has no tagging that labels and constraints allow.")
-    return packed.log_partition() - bound
-
-
-def _lost_given_neighbours(packed: PackedChains, labels: Int[Tensor, " r"]) -> PerSequence:
-    """Minus the sum of log P(tag | tags beside it)."""
-    steps, table = packed.steps, packed.tables[0]
-    later = torch.arange(steps.starting, len(steps), device=labels.device)
-    scores = packed.unary.index_add(0, later, table[labels[steps.previous]])
-    scores = scores.index_add_(0, steps.previous, table.t()[labels[steps.starting :]])
-    return steps.totals(nn.functional.cross_entropy(scores, labels, reduction="none").double())
-
-
-class _Pieces(torch.autograd.Function):
-    """Piecewise losses of chains, with the gradient that their kernels find beside the value."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, unary: Tensor, table: Tensor, labels: Tensor, steps: Steps, estimator: str
-    ) -> Tensor:
-        amount = torch.ones(len(steps), dtype=unary.dtype, device=unary.device)
-        if estimator == "pw":
-            found = chain_pieces.whole_pieces(unary, table, labels, steps, amount)
-        else:
-            sides = chain_pieces.sides(labels, steps, amount, unary.shape[1])
-            found = chain_pieces.given_neighbours(unary, table, labels, *sides)
-        ctx.single, ctx.pair = found.single, found.pair.to(unary.dtype)
-        return found.value
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
-        weight = outputs[0].to(ctx.single.dtype)
-        return ctx.single * weight, ctx.pair * weight, None, None, None

@@ -1,0 +1,260 @@
+"""A weighted context-free grammar as the last layer of a network: `TreeCRF`.
+
+Letters in shapes: b: sentences; n: words; p: preterminals; a: phrases; s: symbols (phrases, then
+preterminals); t: tokens, sentences end to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.graph.chart import ChartPotentials
+from mrflearn.inference.charts import log_partition
+from mrflearn.inference.parses import best_parses
+from mrflearn.kernels.rules import RuleShape
+from mrflearn.nn.batches import Reduction, precise, reduced
+
+Tree = Sequence[tuple[int, int, int]]  # first word, word after the last, symbol: of every node
+
+
+@final
+class TreeCRF(nn.Module):
+    """A conditional random field over the binary trees of sentences.
+
+    Symbols are phrases, each rewritten as two symbols, and preterminals, each rewritten as a word;
+    phrases are numbered first.  A tree scores the sum of its rules, of its root, and of the
+    preterminals of its words, which a network scores.  With rules and words that are normalised
+    log-probabilities this is a neural PCFG, and `log_partition` its log-likelihood.
+
+    Parameters
+    ----------
+    phrases
+        The number of phrase symbols.
+    preterminals
+        The number of preterminals.
+
+    Attributes
+    ----------
+    rules
+        Scores of rules parent -> left right (phrases, symbols, symbols).
+    start
+        Scores of the root's symbol (symbols).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from mrflearn.nn import TreeCRF
+    >>> crf = TreeCRF(phrases=2, preterminals=3)
+    >>> words = torch.zeros(1, 3, 3, requires_grad=True)
+    >>> tree = [(0, 3, 0), (0, 1, 2), (1, 3, 1), (1, 2, 4), (2, 3, 3)]
+    >>> loss = crf.loss(words, [tree])
+    >>> loss.backward()
+    >>> len(crf.decode(words)[0])
+    5
+
+    """
+
+    def __init__(self, phrases: int, preterminals: int) -> None:
+        if phrases < 1 or preterminals < 1:
+            raise SettingsError(
+                f"phrases={phrases}, preterminals={preterminals}: both are at least 1."
+            )
+        super().__init__()
+        self.phrases, self.preterminals = phrases, preterminals
+        self.shape = RuleShape.full(phrases, preterminals)
+        symbols = phrases + preterminals
+        self.rules = nn.Parameter(torch.empty(phrases, symbols, symbols))
+        self.start = nn.Parameter(torch.empty(symbols))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters uniformly between -0.1 and 0.1."""
+        for own in self.parameters():
+            nn.init.uniform_(own, -0.1, 0.1)
+
+    def extra_repr(self) -> str:
+        return f"phrases={self.phrases}, preterminals={self.preterminals}"
+
+    def forward(
+        self,
+        words: Tensor,
+        trees: Sequence[Tree],
+        mask: Tensor | None = None,
+        reduction: Reduction = "sum",
+        rules: Tensor | None = None,
+        start: Tensor | None = None,
+    ) -> Tensor:
+        """The log-likelihood of trees: minus `loss`."""
+        return -self.loss(words, trees, mask, reduction, rules, start)
+
+    @precise
+    def loss(
+        self,
+        words: Tensor,
+        trees: Sequence[Tree],
+        mask: Tensor | None = None,
+        reduction: Reduction = "sum",
+        rules: Tensor | None = None,
+        start: Tensor | None = None,
+    ) -> Tensor:
+        """Minus the log-likelihood of trees, in nats.
+
+        Parameters
+        ----------
+        words
+            Scores of the preterminals of words (batch, words, preterminals).
+        trees
+            For each sentence its nodes (first word, word after the last, symbol), preterminals too,
+            in any order; words are counted without those that the mask takes out.
+        mask
+            Which positions are words (batch, words); None: all of them.
+        reduction
+            `"none"` (a number for each sentence), `"sum"`, `"mean"` (over sentences) or
+            `"token_mean"`.
+        rules, start
+            Scores that a network computes, in place of the module's own.
+
+        Returns
+        -------
+        Tensor
+            In nats.
+
+        """
+        potentials = self.potentials(words, mask, rules, start)
+        lost = log_partition(potentials) - self._scores(potentials, trees)
+        return reduced(lost, reduction, len(potentials.words))
+
+    @precise
+    def log_partition(
+        self,
+        words: Tensor,
+        mask: Tensor | None = None,
+        rules: Tensor | None = None,
+        start: Tensor | None = None,
+    ) -> Tensor:
+        """The log-sum of the scores of all trees of each sentence (batch); differentiable."""
+        return log_partition(self.potentials(words, mask, rules, start))
+
+    @precise
+    @torch.no_grad()
+    def decode(
+        self,
+        words: Tensor,
+        mask: Tensor | None = None,
+        rules: Tensor | None = None,
+        start: Tensor | None = None,
+    ) -> list[list[tuple[int, int, int]]]:
+        """A best tree of each sentence, parents before children; empty where there is none."""
+        found = best_parses(self.potentials(words, mask, rules, start), 1)
+        return [[(*span,) for span in own[0].spans] if own else [] for own in found]
+
+    @precise
+    def marginals(
+        self,
+        words: Tensor,
+        mask: Tensor | None = None,
+        rules: Tensor | None = None,
+        start: Tensor | None = None,
+    ) -> Tensor:
+        """The probability of each preterminal at each word, shaped as words; it has no gradient."""
+        leaf = words.detach().to(torch.promote_types(words.dtype, torch.float32))
+        leaf.requires_grad_(True)
+        with torch.enable_grad():
+            total = log_partition(self.potentials(leaf, mask, rules, start)).sum()
+        return torch.autograd.grad(total, leaf)[0]
+
+    def potentials(
+        self,
+        words: Tensor,
+        mask: Tensor | None = None,
+        rules: Tensor | None = None,
+        start: Tensor | None = None,
+    ) -> ChartPotentials:
+        """The library's potentials of these scores, for any of its chart inferences."""
+        if words.ndim != 3 or words.shape[2] != self.preterminals:
+            raise DataError(
+                "scores of words have three axes, the last of preterminals="
+                f"{self.preterminals} entries, not shape {tuple(words.shape)}."
+            )
+        rules, start = (
+            own if given is None else given
+            for own, given in ((self.rules, rules), (self.start, start))
+        )
+        for name, given, own in (("rules", rules, self.rules), ("start", start, self.start)):
+            if given.shape != own.shape:
+                raise DataError(
+                    f"{name} have shape {tuple(given.shape)}; this grammar needs "
+                    f"{tuple(own.shape)}."
+                )
+        shape = words.shape[:2]
+        if mask is not None and mask.shape != shape:
+            raise DataError(f"the mask has shape {tuple(mask.shape)}, not {tuple(shape)}.")
+        inside = words.new_ones(shape, dtype=torch.bool) if mask is None else mask.bool()
+        dtype = torch.promote_types(words.dtype, torch.float32)
+        tokens, lengths = words[inside].to(dtype), inside.sum(dim=1)
+        scores = rules.flatten().to(dtype), start.to(dtype)
+        return ChartPotentials(self.shape.to(words.device), tokens, lengths, *scores)
+
+    def _scores(self, potentials: ChartPotentials, trees: Sequence[Tree]) -> Float[Tensor, " b"]:
+        """The score of each tree: its root, rules and words, found by their places."""
+        lengths = potentials.lengths.tolist()
+        if len(trees) != len(lengths):
+            raise DataError(f"{len(trees)} trees for {len(lengths)} sentences.")
+        roots, rules, words, first = [], [], [], 0
+        for number, (tree, length) in enumerate(zip(trees, lengths, strict=True)):
+            symbols = self._checked(number, tree, length)
+            for (start, stop), symbol in symbols.items():
+                if stop - start == 1:
+                    place = (first + start) * self.preterminals + symbol - self.phrases
+                    words.append((number, place))
+                    continue
+                middles = (k for k in range(start + 1, stop) if (start, k) in symbols)
+                middle = next((k for k in middles if (k, stop) in symbols), None)
+                if middle is None:
+                    raise DataError(f"tree {number}: the node {(start, stop)} has no two parts.")
+                rules.append(
+                    (number, self._rule(symbol, symbols[start, middle], symbols[middle, stop]))
+                )
+            if length:
+                roots.append((number, symbols[0, length]))
+            first += length
+        total = potentials.words.new_zeros(len(lengths))
+        for scores, places in (
+            (potentials.start, roots),
+            (potentials.rules, rules),
+            (potentials.words.flatten(), words),
+        ):
+            table = torch.tensor(places, dtype=torch.int64, device=total.device).reshape(-1, 2)
+            total = total.index_add(0, table[:, 0], scores[table[:, 1]])
+        return total
+
+    def _checked(self, number: int, tree: Tree, length: int) -> dict[tuple[int, int], int]:
+        """The symbol of each span of a tree."""
+        symbols = {(start, stop): symbol for start, stop, symbol in tree}
+        wanted = max(2 * length - 1, 0)
+        if (
+            len(symbols) != len(tree)
+            or len(tree) != wanted
+            or (length and (0, length) not in symbols)
+        ):
+            raise DataError(
+                f"tree {number} has {len(tree)} nodes; a binary tree of {length} words has "
+                f"{wanted}, each over a span of its own, one of them over all words."
+            )
+        for (start, stop), symbol in symbols.items():
+            low, high = (0, self.phrases) if stop - start > 1 else (self.phrases, len(self.start))
+            if not (low <= symbol < high and 0 <= start < stop <= length):
+                raise DataError(
+                    f"tree {number} has the node {(start, stop, symbol)}; over {stop - start} of "
+                    f"{length} words stand the symbols {low} to {high - 1}."
+                )
+        return symbols
+
+    def _rule(self, parent: int, left: int, right: int) -> int:
+        return (parent * len(self.start) + left) * len(self.start) + right
