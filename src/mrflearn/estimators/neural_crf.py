@@ -304,7 +304,7 @@ class NeuralCRF(FeatureLabeller, ChainAnswers):
             if isinstance(sentence, str):
                 raise DataError(f"a sentence is a list of words, not the text {sentence!r:.40}.")
             if self.features is None and any(
-                not isinstance(t, str) and len(t) > 1 for t in sentence
+                isinstance(token, list | tuple) and len(token) > 1 for token in sentence
             ):
                 raise DataError(
                     f"sequence {number} has cells beside its words, and nothing looks at them: "

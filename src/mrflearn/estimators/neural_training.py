@@ -201,6 +201,8 @@ class TaggingNetwork(nn.Module):
     `seldom[word]` is the chance of a word to be read as an unseen one in training.
     """
 
+    seldom: Float[Tensor, " w"] | None
+
     def __init__(
         self,
         encoder: nn.Module,
@@ -216,7 +218,7 @@ class TaggingNetwork(nn.Module):
         self.dense = nn.Parameter(torch.zeros(columns, labels)) if columns else None
         self.feature_dropout = feature_dropout
         self.chain = LabelChain.plain(labels)
-        self.seldom: Float[Tensor, " w"] | None = None
+        self.register_buffer("seldom", None, persistent=False)
 
     @property
     def device(self) -> torch.device:

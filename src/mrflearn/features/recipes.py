@@ -236,7 +236,7 @@ class Recipe:
                 "its features are made and its words are gone; a skip chain needs the words, as "
                 "files of columns have them."
             )
-        return [token if isinstance(token, str) else token[0] for token in sentence]
+        return [token[0] if isinstance(token, list | tuple) else token for token in sentence]
 
     def _made(self, path: PathLike, kind: str) -> Iterator[LabelledSequence]:
         """The sequences of a file that has its features made."""
