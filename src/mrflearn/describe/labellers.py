@@ -336,23 +336,22 @@ class NeuralDescription(ChainDescription):
 
     def facts(self) -> dict[str, Any]:
         model = self.model
-        numbers = sum(own.numel() for own in model.network_.parameters())
-        facts = {
-            **Labeller.facts(self),
-            "labels": model.classes_,
-            "temperature": model.temperature_,
-        }
-        words = len(model.words_)
-        return {**facts, "words": words, "attributes": len(model.attributes_), "numbers": numbers}
+        facts = {**Labeller.facts(self), "labels": model.classes_, "words": len(model.words_)}
+        facts |= {"attributes": len(model.attributes_), "temperature": model.temperature_}
+        return facts | {"weights": sum(own.numel() for own in model.network_.parameters())}
 
     def learned(self, n: int, label: str | None = None) -> Blocks:
         """Labels and sizes, the largest weights of features, and those of transitions."""
         model, labels = self.model, self.model.classes_
         features, steps = model.top_features(label, n), model.top_transitions(ALL)
         moves = [(*names, weight) for names, weight in steps if label in (None, *names)]
+        listed = {
+            "features": (("attribute", "label"), features, "Largest weights of features"),
+            "transitions": (("label", "next label"), moves[:n], "Transitions"),
+        }
         tables = [
-            Table(("attribute", "label", "weight"), features, key="features", floats="+.4f"),
-            Table(("label", "next label", "weight"), moves[:n], key="transitions", floats="+.4f"),
+            Table((*header, "weight"), rows, key=key, title=title, floats="+.4f")
+            for key, (header, rows, title) in listed.items()
         ]
         caption = "Scores of moving from the label of a row to that of a column."
         return [Facts(self.facts()), *tables, *_matrix(labels, moves, "weight", "label", caption)]
