@@ -55,6 +55,7 @@ MODULES = [
     "mrflearn.models",
     "mrflearn.objectives",
     "mrflearn.training",
+    "mrflearn.nn",
     "mrflearn.estimators",
     "mrflearn.serving",
     "mrflearn.errors",

@@ -17,6 +17,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.kernels import chart
 from mrflearn.kernels.chart import ChartBeliefs, GrammarWeights
+from mrflearn.kernels.gradients import once
 from mrflearn.kernels.log_product import shifted_exp
 from mrflearn.kernels.rules import RuleShape
 
@@ -66,6 +67,7 @@ class _LogPartition(torch.autograd.Function):
         return value
 
     @staticmethod
+    @once
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         beliefs = inside_outside(ctx.potentials, outputs[0])
         return None, beliefs.words, beliefs.rules, beliefs.start

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from mrflearn.execution.resources import moved
+from mrflearn.kernels.gradients import once
 
 # A number for each state of a row; transition tables, shared or by row; a number per sequence; one
 # transition table.
@@ -395,7 +395,7 @@ class _LogPartition(torch.autograd.Function):
         return value
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         # In the type of the scores, as they are.
         weight, steps, path = outputs[0].to(ctx.single.dtype), ctx.steps, ctx.path

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_sums import PerSequence, Rows, Steps, Table, safe_logsumexp
+from mrflearn.kernels.gradients import once
 
 # log Z of packed chains in which each state also meets the one two places before it.
 
@@ -151,7 +151,7 @@ class _ScaledSum(torch.autograd.Function):
         return value, lost
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         steps, found = ctx.steps, ctx.found
         single = torch.empty_like(found.weight)

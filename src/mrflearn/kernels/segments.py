@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from mrflearn.kernels.gradients import once
 
 Places = Float[Tensor, "b n s"]
 Durations = Float[Tensor, "k s"]
@@ -80,7 +81,7 @@ class _LogPartition(torch.autograd.Function):
         return found.log_partition
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         begin, ending, duration, table, lengths, begun, ended, value = ctx.saved_tensors
         weight = torch.where(value > -torch.inf, outputs[0], 0.0)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.kernels import chain_pieces, chain_search, chain_sums, second_order
 from mrflearn.kernels.chain_sums import PerSequence, Rows, Steps, Tables
+from mrflearn.kernels.gradients import once
 
 Reduction = Literal["none", "sum", "mean", "token_mean"]
 P = ParamSpec("P")
@@ -196,7 +197,7 @@ class PieceLoss(torch.autograd.Function):
         return found.value
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @once
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         weight = outputs[0].to(ctx.single.dtype)
         return ctx.single * weight, ctx.pair * weight, None, None, None
