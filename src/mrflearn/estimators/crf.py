@@ -260,10 +260,10 @@ class CRF(crf_weights.ChainWeights):
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
-            own = compile_features(
-                self._items(held_out[0]), templates[0].names, templates[0].columns
-            )
-            rated = held_out_score(held_out[1], own.lengths, labels.names, _potentials_of(own))
+            gold, (state, *_) = [list(own) for own in held_out[1]], templates
+            checkpoint = Checkpoint.on(checkpoint, gold)
+            own = compile_features(self._items(held_out[0]), state.names, state.columns)
+            rated = held_out_score(gold, own.lengths, labels.names, _potentials_of(own))
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
         return self._train(start, batch, labels.names, **how)

@@ -161,6 +161,7 @@ class LogLinearLabeller(FeatureLabeller):
                 progress=self.verbose,
                 checkpoint=checkpoint,
                 resume=resume,
+                data=(start.templates, start.parameters(), batch, principle, tie, pull),
                 seed=self.random_state,
                 in_double=in_double if self.algorithm == "lbfgs" else None,
             )

@@ -208,13 +208,15 @@ class NeuralCRF(FeatureLabeller, ChainAnswers):
         self.labels_, self.temperature_ = Numbering(labels.names, closed=True), 1.0
 
         apart = [] if validation is not None else self._held_out(known)
-        held_out: HeldOut = [sentences[i] for i in apart], [known[i] for i in apart]
+        held_out = [sentences[i] for i in apart], [known[i] for i in apart]
         if validation is not None:
-            held_out = pair_of(validation)
+            own, gold = pair_of(validation)
+            held_out = list(own), [list(tags) for tags in gold]
         learned = torch.tensor(sorted({*range(len(known))}.difference(apart)))
         taken = Sentences(numbered, features, labels).taken(learned)
         network = self._started(taken, vectors).to(device, kind)
         objective = NetworkLikelihood(network, taken, self.batch_size, self.random_state)
+        dropped = self.dropout, self.feature_dropout
         penalised = [name for name in WEIGHTS if name in objective.layout.names]
         self.outcome_ = minimise(
             objective,
@@ -230,6 +232,7 @@ class NeuralCRF(FeatureLabeller, ChainAnswers):
             progress=self.verbose,
             checkpoint=checkpoint,
             resume=resume,
+            data=(objective.start, taken, held_out, network.seldom, dropped, self.batch_size),
             seed=self.random_state,
         )
         self._network = self.outcome_.model
@@ -326,11 +329,11 @@ class NeuralCRF(FeatureLabeller, ChainAnswers):
         draw = np.random.default_rng(self.random_state).permutation(known)
         return [int(i) for i in draw[: int(self.held_out * len(y))]]
 
-    def _watchers(self, X: Iterable[Any], y: Iterable[Any]) -> list[EarlyStopping]:
+    def _watchers(self, X: Sequence[Any], y: Sequence[Any]) -> list[EarlyStopping]:
         """What stops training when the score on these sentences is no longer better."""
-        own = self._read(list(X))
-        if not len(own.lengths):
+        if not len(X):
             return []
+        own = self._read(X)
         rated = held_out_score(y, own.lengths, self.labels_, lambda model: [model.chains(own)])
         return [EarlyStopping(rated, patience=self.patience)]
 
