@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from mrflearn.errors import DataError
 from mrflearn.features.word_numbers import (
     LONGEST_WORD,
     NUMBERED_FROM,
@@ -57,8 +54,3 @@ def test_no_sentences_have_no_words() -> None:
     found = WordNumbers.of(TEXT)([])
     assert found.tokens.shape == (0,)
     assert found.characters.shape == (0, 1)
-
-
-def test_a_number_is_no_word() -> None:
-    with pytest.raises(DataError, match="sequence 1, token 0"):
-        WordNumbers.of(TEXT)([["the"], [3]])  # type: ignore[list-item]

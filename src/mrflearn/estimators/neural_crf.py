@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, Self
 
@@ -242,9 +242,7 @@ class NeuralCRF(FeatureLabeller, ChainAnswers):
     @property
     def network_(self) -> TaggingNetwork:
         """The torch module that was learned."""
-        if isinstance(
-            self._network, dict
-        ):  # an encoder that is imported now, not when it is loaded
+        if isinstance(self._network, dict):  # the encoder is imported now, not by loading
             self._network = self._built(self._network)
         return self._network
 
@@ -286,10 +284,9 @@ class NeuralCRF(FeatureLabeller, ChainAnswers):
 
     def top_transitions(self, n: int = 20) -> list[tuple[tuple[str, ...], float]]:
         """The (labels, score) of the n scores of transitions that are largest in absolute value."""
-        rows = zip(self.classes_, self._fitted().chain_crf.transitions.tolist(), strict=True)
-        found = [
-            ((a, b), own) for a, row in rows for b, own in zip(self.classes_, row, strict=True)
-        ]
+        scores = self._fitted().chain_crf.transitions.flatten().tolist()
+        found: list[tuple[tuple[str, ...], float]] = []
+        found += zip(product(self.classes_, repeat=2), scores, strict=True)
         return sorted(found, key=lambda pair: (-abs(pair[1]), pair[0]))[:n]
 
     def _prepared(self, sentences: Sequence[Any]) -> tuple[list[list[str]], list[Any] | None]:
@@ -301,19 +298,23 @@ class NeuralCRF(FeatureLabeller, ChainAnswers):
         return self._words(sentences), self._items(sentences)
 
     def _words(self, sentences: Iterable[Any]) -> list[list[str]]:
-        """The words of sentences; `DataError` where cells beside them would not be looked at."""
+        """The words of sentences; `DataError` where there are others, or cells nobody looks at."""
         found = []
         for number, sentence in enumerate(sentences):
             if isinstance(sentence, str):
                 raise DataError(f"a sentence is a list of words, not the text {sentence!r:.40}.")
-            if self.features is None and any(
-                isinstance(token, list | tuple) and len(token) > 1 for token in sentence
-            ):
-                raise DataError(
-                    f"sequence {number} has cells beside its words, and nothing looks at them: "
-                    "give features='words', or the words alone."
-                )
-            found.append(self.recipe_.words(sentence))
+            found.append(words := self.recipe_.words(sentence))
+            for place, (token, word) in enumerate(zip(sentence, words, strict=True)):
+                if not isinstance(word, str):
+                    raise DataError(
+                        f"sequence {number}, token {place}: {word!r:.40} is no word. A sentence is "
+                        "a list of words, or of rows of cells whose first one is the word."
+                    )
+                if self.features is None and token is not word and len(token) > 1:
+                    raise DataError(
+                        f"sequence {number} has cells beside its words, and nothing looks at "
+                        "them: give features='words', or the words alone."
+                    )
         return found
 
     def _items(self, X: Iterable[Any]) -> Any:

@@ -22,8 +22,6 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from mrflearn.errors import DataError
-
 PADDING, UNSEEN = 0, 1
 NUMBERED_FROM = 2
 LONGEST_WORD = 24  # characters; of a longer word both ends are read
@@ -85,17 +83,9 @@ class WordNumbers:
         return len(self.words) + NUMBERED_FROM, len(self.characters) + NUMBERED_FROM
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> NumberedWords:
-        """The sentences by number; `DataError` where a token is no word."""
+        """The sentences by number."""
         types: dict[str, int] = {}
-        tokens: list[int] = []
-        for number, sentence in enumerate(sentences):
-            for place, word in enumerate(sentence):
-                if not isinstance(word, str):
-                    raise DataError(
-                        f"sequence {number}, token {place}: {word!r:.40} is no word. A sentence is "
-                        "a list of words, or of rows of cells whose first one is the word."
-                    )
-                tokens.append(types.setdefault(word, len(types)))
+        tokens = [types.setdefault(word, len(types)) for own in sentences for word in own]
         forms = [self.word_number.get(word_form(word), UNSEEN) for word in types]
         spelled = [self._spelled(word) for word in types]
         width = max(map(len, spelled), default=1)
