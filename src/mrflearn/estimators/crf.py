@@ -260,9 +260,10 @@ class CRF(crf_weights.ChainWeights):
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
-            gold, (state, *_) = [list(own) for own in held_out[1]], templates
-            checkpoint = Checkpoint.on(checkpoint, gold)
+            state = templates[0]
             own = compile_features(self._items(held_out[0]), state.names, state.columns)
+            gold = [list(tags) for tags in held_out[1]]  # filled while those are read
+            checkpoint = Checkpoint.on(checkpoint, gold)
             rated = held_out_score(gold, own.lengths, labels.names, _potentials_of(own))
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
