@@ -21,12 +21,12 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators.base import Choice, Parts
-from mrflearn.estimators.labelling import FeatureLabeller
+from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads, count_cores
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import CompiledFeatures, Numbering
 from mrflearn.features.index import BIAS, FactorTemplate, cells_of
+from mrflearn.features.recipes import Features, Recipe
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import (
@@ -36,7 +36,7 @@ from mrflearn.models.loglinear import (
     FieldPlans,
     LogLinearField,
 )
-from mrflearn.models.storage import texts
+from mrflearn.models.storage import record, texts
 from mrflearn.objectives.base import Layout, Objective, Reparametrised, Sum
 from mrflearn.objectives.chain_likelihood import (
     NUMBERS_IN_BLOCK,
@@ -70,6 +70,56 @@ NOT_CONVERGED = "In the last evaluation belief propagation did not converge on e
 PARTITIONS = 8  # of the examples, where an executor adds them up
 Batch = FieldBatch | ChainBatch
 Wanted = Criterion | Literal["auto"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FeatureLabeller(Estimator):
+    """A labeller that keeps the recipe by which items are made of what it is given."""
+
+    features: Features | None = None
+
+    recipe_: Recipe = field(init=False)  # only where there are `features`
+
+    def _extracted(self, X: Iterable[Any], layers: int = 1) -> Iterable[Any]:
+        """The items of what `fit` was given, by `features`; the recipe is kept.
+
+        No layers of labels: what is given is a graph, and stands in files of its own.
+        """
+        if self.features is None:
+            self.__dict__.pop("recipe_", None)
+            return X
+        self.recipe_ = Recipe.made_by(self.features)
+        if not layers and self.recipe_.function is None:
+            raise SettingsError("features of graphs are made by a function, or 'module:function'.")
+        return X if isinstance(X, CompiledFeatures) else self._noted(X, layers)
+
+    def _noted(self, X: Iterable[Any], layers: int) -> Iterator[Any]:
+        for sentence in X:
+            if layers:
+                self.recipe_ = self.recipe_.for_files(sentence, layers)
+            yield self.recipe_(sentence)
+
+    def _items(self, X: Iterable[Any]) -> Iterable[Any]:
+        """The items of what a fitted model is asked about."""
+        recipe: Recipe | None = getattr(self, "recipe_", None)
+        return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
+
+    def _recipe_parts(self) -> dict[str, Any]:
+        """The recipe as plain values."""
+        recipe: Recipe | None = getattr(self, "recipe_", None)
+        if recipe is not None and self.features is not None:
+            recipe = replace(recipe, function=Recipe.made_by(self.features).function)
+        return {"recipe": None if recipe is None else recipe.settings()}
+
+    def _restore_recipe(self, learned: Mapping[str, Any]) -> None:
+        """Takes back what `_recipe_parts` gave."""
+        if learned.get("recipe") is not None:
+            self.features = self.recipe_ = record(Recipe, learned["recipe"])
+
+    def _stored_settings(self) -> dict[str, Any]:
+        own = super()._stored_settings()
+        del own["features"]  # the recipe is among what was learned
+        return own
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # scikit-learn compares and shows estimators

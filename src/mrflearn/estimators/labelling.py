@@ -1,20 +1,15 @@
-"""What labellers share: scores of labels, marginals by name, features by a recipe, checks."""
+"""What all labellers share: scores of labels, marginals by name, arguments checked."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators.base import Estimator
-from mrflearn.features.features import CompiledFeatures
-from mrflearn.features.recipes import Features, Recipe
 from mrflearn.io.spans import tags_to_spans
-from mrflearn.models.storage import record
 
 HeldOut = tuple[Iterable[Any], Iterable[Any]]
 
@@ -66,56 +61,3 @@ def marginal_dicts(
 ) -> list[list[dict[str, float]]]:
     """Tables of marginals, tokens x classes, as {class: probability} for each token."""
     return [[dict(zip(classes, row, strict=True)) for row in own.tolist()] for own in tables]
-
-
-# Labellers whose items are made of words, or of rows of cells.
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class FeatureLabeller(Estimator):
-    """A labeller that keeps the recipe by which items are made of what it is given."""
-
-    features: Features | None = None
-
-    recipe_: Recipe = field(init=False)  # only where there are `features`
-
-    def _extracted(self, X: Iterable[Any], layers: int = 1) -> Iterable[Any]:
-        """The items of what `fit` was given, by `features`; the recipe is kept.
-
-        No layers of labels: what is given is a graph, and stands in files of its own.
-        """
-        if self.features is None:
-            self.__dict__.pop("recipe_", None)
-            return X
-        self.recipe_ = Recipe.made_by(self.features)
-        if not layers and self.recipe_.function is None:
-            raise SettingsError("features of graphs are made by a function, or 'module:function'.")
-        return X if isinstance(X, CompiledFeatures) else self._noted(X, layers)
-
-    def _noted(self, X: Iterable[Any], layers: int) -> Iterator[Any]:
-        for sentence in X:
-            if layers:
-                self.recipe_ = self.recipe_.for_files(sentence, layers)
-            yield self.recipe_(sentence)
-
-    def _items(self, X: Iterable[Any]) -> Iterable[Any]:
-        """The items of what a fitted model is asked about."""
-        recipe: Recipe | None = getattr(self, "recipe_", None)
-        return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
-
-    def _recipe_parts(self) -> dict[str, Any]:
-        """The recipe as plain values."""
-        recipe: Recipe | None = getattr(self, "recipe_", None)
-        if recipe is not None and self.features is not None:
-            recipe = replace(recipe, function=Recipe.made_by(self.features).function)
-        return {"recipe": None if recipe is None else recipe.settings()}
-
-    def _restore_recipe(self, learned: Mapping[str, Any]) -> None:
-        """Takes back what `_recipe_parts` gave."""
-        if learned.get("recipe") is not None:
-            self.features = self.recipe_ = record(Recipe, learned["recipe"])
-
-    def _stored_settings(self) -> dict[str, Any]:
-        own = super()._stored_settings()
-        del own["features"]  # the recipe is among what was learned
-        return own

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from mrflearn.errors import DataError, NotFittedError, SettingsError
 from mrflearn.estimators.base import Parts, load
 from mrflearn.estimators.crf_answers import SEQUENCES_AT_ONCE, ChainAnswers, held_out_score
-from mrflearn.estimators.crf_training import packed, unpacked
-from mrflearn.estimators.labelling import FeatureLabeller, HeldOut, check_label, pair_of
+from mrflearn.estimators.crf_training import FeatureLabeller, packed, unpacked
+from mrflearn.estimators.labelling import HeldOut, check_label, pair_of
 from mrflearn.estimators.neural_training import (
     NetworkLikelihood,
     Reading,
