@@ -1,8 +1,8 @@
 """Makes `.venv-peers` with the libraries that benchmarks compare with; done once.
 
 `setup_peers.py crf` makes `.venv-peers-crf`, small, for the chain CRF alone; `tagger`,
-`composite` and `nn` likewise `.venv-peers-tagger` and so on; those of `nn` come without torch, to run
-with the torch that mrflearn runs with.
+`composite` and `nn` likewise `.venv-peers-tagger` and so on; those of `nn` come without torch, to
+run with the torch that mrflearn runs with.
 PGMax and pgmpy are installed without what they list as dependencies: PGMax's list has TensorFlow
 and a documentation system, several gigabytes that inference never imports.
 """

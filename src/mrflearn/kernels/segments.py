@@ -14,6 +14,7 @@ Letters in shapes: b: sequences; n: positions of the longest; s: states; k: leng
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -47,10 +48,35 @@ class Forward(NamedTuple):
     log_partition: Float[Tensor, " b"]
 
 
+def fused(duration: Durations, table: Table) -> Any:
+    """The kernels of `segments_triton` where they can do windows of these sizes, or None."""
+    if not table.is_cuda or find_spec("triton") is None:
+        return None
+    from mrflearn.kernels import segments_triton
+
+    return segments_triton if segments_triton.fits(duration, table) else None
+
+
 def forward(
     begin: Places, ending: Places, duration: Durations, table: Table, lengths: Lengths
 ) -> Forward:
     """The recursion along the sequences."""
+    if fast := fused(duration, table):
+        begun, ended = fast.forward(begin, ending, duration, table, lengths)
+    else:
+        begun, ended = plain_forward(begin, ending, duration, table)
+    value = begin.new_zeros(len(begin))
+    if begin.shape[1]:
+        rows = torch.arange(len(begin), device=begin.device)
+        last = ended[rows, (lengths - 1).clamp_min(0)].logsumexp(dim=1)
+        value = torch.where(lengths > 0, last, 0.0)
+    return Forward(begun, ended, value)
+
+
+def plain_forward(
+    begin: Places, ending: Places, duration: Durations, table: Table
+) -> tuple[Places, Places]:
+    """What `Forward` holds of every position."""
     b, n, s = begin.shape
     longest = len(duration)
     begun = begin.new_full((b, longest + n, s), -torch.inf)  # with room for windows at the start
@@ -63,12 +89,7 @@ def forward(
         begun[:, longest + t] = here
         window = begun[:, t + 1 : t + 1 + longest] + reversed_durations
         ended[:, t] = window.logsumexp(dim=1) + ending[:, t]
-    rows = torch.arange(b, device=begin.device)
-    value = begin.new_zeros(b)
-    if n:
-        last = ended[rows, (lengths - 1).clamp_min(0)].logsumexp(dim=1)
-        value = torch.where(lengths > 0, last, 0.0)
-    return Forward(begun[:, longest:], ended, value)
+    return begun[:, longest:], ended
 
 
 class _LogPartition(torch.autograd.Function):
@@ -83,30 +104,46 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     @once
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
-        begin, ending, duration, table, lengths, begun, ended, value = ctx.saved_tensors
+        *given, value = ctx.saved_tensors
         weight = torch.where(value > -torch.inf, outputs[0], 0.0)
-        value = value.nan_to_num(neginf=0.0)
-        (b, n, s), longest = begin.shape, len(duration)
-        # The end of a segment and what follows it; with room for windows at the end.
-        onward = begin.new_full((b, n + longest, s), -torch.inf)
-        firsts, lasts = torch.zeros_like(begin), torch.zeros_like(begin)
-        durations, moves = torch.zeros_like(duration), torch.zeros_like(table)
-        following = begin.new_full((b, s), -torch.inf)
-        for t in range(n - 1, -1, -1):
-            # `following` begins at t + 1: over the states of the next segment.
-            scores = table + following[:, None]
-            chances, after = _shares(scores, 2)
-            is_last = (lengths == t + 1)[:, None]
-            after = torch.where(is_last, 0.0, after)
-            onward[:, t] = ending[:, t] + after
-            lasts[:, t] = (ended[:, t] + after - value[:, None]).exp() * weight[:, None]
-            moves += torch.einsum("bx,bxy->xy", lasts[:, t].masked_fill(is_last, 0.0), chances)
-            window = onward[:, t : t + longest] + duration
-            chances, total = _shares(window, 1)
-            firsts[:, t] = (begun[:, t] + total - value[:, None]).exp() * weight[:, None]
-            durations += (chances * firsts[:, t, None]).sum(dim=0)
-            following = begin[:, t] + total
-        return firsts, lasts, durations, moves, None
+        own = fused(given[2], given[3])
+        counts: Any = own.backward if own else plain_backward
+        return *counts(*given, value.nan_to_num(neginf=0.0), weight), None
+
+
+def plain_backward(
+    begin: Places,
+    ending: Places,
+    duration: Durations,
+    table: Table,
+    lengths: Lengths,
+    begun: Places,
+    ended: Places,
+    value: Float[Tensor, " b"],
+    weight: Float[Tensor, " b"],
+) -> tuple[Places, Places, Durations, Table]:
+    """Expected counts of beginnings, endings, lengths and moves; sequences count by weight."""
+    (b, n, s), longest = begin.shape, len(duration)
+    # The end of a segment and what follows it; with room for windows at the end.
+    onward = begin.new_full((b, n + longest, s), -torch.inf)
+    firsts, lasts = torch.zeros_like(begin), torch.zeros_like(begin)
+    durations, moves = torch.zeros_like(duration), torch.zeros_like(table)
+    following = begin.new_full((b, s), -torch.inf)
+    for t in range(n - 1, -1, -1):
+        # `following` begins at t + 1: over the states of the next segment.
+        scores = table + following[:, None]
+        chances, after = _shares(scores, 2)
+        is_last = (lengths == t + 1)[:, None]
+        after = torch.where(is_last, 0.0, after)
+        onward[:, t] = ending[:, t] + after
+        lasts[:, t] = (ended[:, t] + after - value[:, None]).exp() * weight[:, None]
+        moves += torch.einsum("bx,bxy->xy", lasts[:, t].masked_fill(is_last, 0.0), chances)
+        window = onward[:, t : t + longest] + duration
+        chances, total = _shares(window, 1)
+        firsts[:, t] = (begun[:, t] + total - value[:, None]).exp() * weight[:, None]
+        durations += (chances * firsts[:, t, None]).sum(dim=0)
+        following = begin[:, t] + total
+    return firsts, lasts, durations, moves
 
 
 def _shares(scores: Tensor, dim: int) -> tuple[Tensor, Tensor]:

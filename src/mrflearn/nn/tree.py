@@ -89,9 +89,10 @@ class TreeCRF(nn.Module):
         reduction: Reduction = "sum",
         rules: Tensor | None = None,
         start: Tensor | None = None,
+        spans: Tensor | None = None,
     ) -> Tensor:
         """The log-likelihood of trees: minus `loss`."""
-        return -self.loss(words, trees, mask, reduction, rules, start)
+        return -self.loss(words, trees, mask, reduction, rules, start, spans)
 
     @precise
     def loss(
@@ -102,6 +103,7 @@ class TreeCRF(nn.Module):
         reduction: Reduction = "sum",
         rules: Tensor | None = None,
         start: Tensor | None = None,
+        spans: Tensor | None = None,
     ) -> Tensor:
         """Minus the log-likelihood of trees, in nats.
 
@@ -119,6 +121,9 @@ class TreeCRF(nn.Module):
             `"token_mean"`.
         rules, start
             Scores that a network computes, in place of the module's own.
+        spans
+            Scores of phrases over spans, which count beside those of their rules (batch, words,
+            words, phrases): at (first word, last word), with the first before the last.
 
         Returns
         -------
@@ -126,7 +131,7 @@ class TreeCRF(nn.Module):
             In nats.
 
         """
-        potentials = self.potentials(words, mask, rules, start)
+        potentials = self.potentials(words, mask, rules, start, spans)
         lost = log_partition(potentials) - self._scores(potentials, trees)
         return reduced(lost, reduction, len(potentials.words))
 
@@ -137,9 +142,10 @@ class TreeCRF(nn.Module):
         mask: Tensor | None = None,
         rules: Tensor | None = None,
         start: Tensor | None = None,
+        spans: Tensor | None = None,
     ) -> Tensor:
         """The log-sum of the scores of all trees of each sentence (batch); differentiable."""
-        return log_partition(self.potentials(words, mask, rules, start))
+        return log_partition(self.potentials(words, mask, rules, start, spans))
 
     @precise
     @torch.no_grad()
@@ -149,9 +155,10 @@ class TreeCRF(nn.Module):
         mask: Tensor | None = None,
         rules: Tensor | None = None,
         start: Tensor | None = None,
+        spans: Tensor | None = None,
     ) -> list[list[tuple[int, int, int]]]:
         """A best tree of each sentence, parents before children; empty where there is none."""
-        found = best_parses(self.potentials(words, mask, rules, start), 1)
+        found = best_parses(self.potentials(words, mask, rules, start, spans), 1)
         return [[(*span,) for span in own[0].spans] if own else [] for own in found]
 
     @precise
@@ -161,12 +168,31 @@ class TreeCRF(nn.Module):
         mask: Tensor | None = None,
         rules: Tensor | None = None,
         start: Tensor | None = None,
+        spans: Tensor | None = None,
     ) -> Tensor:
         """The probability of each preterminal at each word, shaped as words; it has no gradient."""
         leaf = words.detach().to(torch.promote_types(words.dtype, torch.float32))
         leaf.requires_grad_(True)
         with torch.enable_grad():
-            total = log_partition(self.potentials(leaf, mask, rules, start)).sum()
+            total = log_partition(self.potentials(leaf, mask, rules, start, spans)).sum()
+        return torch.autograd.grad(total, leaf)[0]
+
+    @precise
+    def span_marginals(
+        self,
+        words: Tensor,
+        mask: Tensor | None = None,
+        rules: Tensor | None = None,
+        start: Tensor | None = None,
+        spans: Tensor | None = None,
+    ) -> Tensor:
+        """The probability of each phrase over each span, shaped as `spans`; it has no gradient."""
+        shape = *words.shape[:2], words.shape[1], self.phrases
+        dtype = torch.promote_types(words.dtype, torch.float32)
+        leaf = words.new_zeros(shape, dtype=dtype) if spans is None else spans.detach().to(dtype)
+        leaf.requires_grad_(True)
+        with torch.enable_grad():
+            total = log_partition(self.potentials(words, mask, rules, start, leaf)).sum()
         return torch.autograd.grad(total, leaf)[0]
 
     def potentials(
@@ -175,6 +201,7 @@ class TreeCRF(nn.Module):
         mask: Tensor | None = None,
         rules: Tensor | None = None,
         start: Tensor | None = None,
+        spans: Tensor | None = None,
     ) -> ChartPotentials:
         """The library's potentials of these scores, for any of its chart inferences."""
         if words.ndim != 3 or words.shape[2] != self.preterminals:
@@ -199,14 +226,34 @@ class TreeCRF(nn.Module):
         dtype = torch.promote_types(words.dtype, torch.float32)
         tokens, lengths = words[inside].to(dtype), inside.sum(dim=1)
         scores = rules.flatten().to(dtype), start.to(dtype)
-        return ChartPotentials(self.shape.to(words.device), tokens, lengths, *scores)
+        nodes = None if spans is None else self._nodes(spans.to(dtype), inside)
+        return ChartPotentials(self.shape.to(words.device), tokens, lengths, *scores, nodes)
+
+    def _nodes(self, spans: Tensor, inside: Tensor) -> Float[Tensor, "b n+1 n+1 a"]:
+        """Scores by first and last word as scores by first word and width."""
+        b, n = inside.shape
+        if spans.shape != (b, n, n, self.phrases):
+            raise DataError(
+                f"scores of spans have shape {tuple(spans.shape)}; {(b, n, n, self.phrases)} is "
+                "needed here."
+            )
+        longest = int(inside.sum(dim=1).max()) if b else 0
+        kept = inside.int().argsort(dim=1, descending=True, stable=True)[:, :longest]
+        place = torch.arange(longest + 1, device=spans.device)
+        last = place[:, None] + place - 1
+        exists = (place[:, None] < longest) & (place > 1) & (last < longest)
+        row = torch.arange(b, device=spans.device)[:, None, None]
+        ends = place.clamp(max=max(longest - 1, 0)), last.clamp(0, max(longest - 1, 0))
+        found = spans[row, kept[:, ends[0]][:, :, None], kept[:, ends[1]]] if longest else spans
+        return torch.where(exists[:, :, None], found, 0.0)
 
     def _scores(self, potentials: ChartPotentials, trees: Sequence[Tree]) -> Float[Tensor, " b"]:
         """The score of each tree: its root, rules and words, found by their places."""
         lengths = potentials.lengths.tolist()
         if len(trees) != len(lengths):
             raise DataError(f"{len(trees)} trees for {len(lengths)} sentences.")
-        roots, rules, words, first = [], [], [], 0
+        roots, rules, words, nodes, first = [], [], [], [], 0
+        wide = 0 if potentials.nodes is None else potentials.nodes.shape[1]
         for number, (tree, length) in enumerate(zip(trees, lengths, strict=True)):
             symbols = self._checked(number, tree, length)
             for (start, stop), symbol in symbols.items():
@@ -221,15 +268,20 @@ class TreeCRF(nn.Module):
                 rules.append(
                     (number, self._rule(symbol, symbols[start, middle], symbols[middle, stop]))
                 )
+                place = (number * wide + start) * wide + stop - start
+                nodes.append((number, place * self.phrases + symbol))
             if length:
                 roots.append((number, symbols[0, length]))
             first += length
         total = potentials.words.new_zeros(len(lengths))
-        for scores, places in (
+        parts = [
             (potentials.start, roots),
             (potentials.rules, rules),
             (potentials.words.flatten(), words),
-        ):
+        ]
+        if potentials.nodes is not None:
+            parts.append((potentials.nodes.flatten(), nodes))
+        for scores, places in parts:
             table = torch.tensor(places, dtype=torch.int64, device=total.device).reshape(-1, 2)
             total = total.index_add(0, table[:, 0], scores[table[:, 1]])
         return total
