@@ -28,6 +28,7 @@ PUBLIC = {
     "JointTagger",
     "LanguageModel",
     "MarkovField",
+    "NeuralCRF",
     "NgramLanguageModel",
     "PCFG",
     "PottsField",

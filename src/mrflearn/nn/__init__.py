@@ -12,5 +12,6 @@ if TYPE_CHECKING:
     from mrflearn.nn.factor_graph import FactorGraphCRF as FactorGraphCRF
     from mrflearn.nn.semi_markov import SemiMarkovCRF as SemiMarkovCRF
     from mrflearn.nn.tree import TreeCRF as TreeCRF
+    from mrflearn.nn.word_encoder import WordEncoder as WordEncoder
 
 __getattr__, __dir__ = lazy(__name__)

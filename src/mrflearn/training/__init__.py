@@ -14,5 +14,6 @@ if TYPE_CHECKING:
     from mrflearn.training.owlqn import OWLQN as OWLQN
     from mrflearn.training.sgd import SGD as SGD
     from mrflearn.training.sgd import Adagrad as Adagrad
+    from mrflearn.training.sgd import Adam as Adam
 
 __getattr__, __dir__ = lazy(__name__)
