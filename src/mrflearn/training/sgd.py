@@ -106,13 +106,17 @@ class ByEpochs(ABC):
     def restore(self, state: EpochState, tensors: dict[str, Tensor]) -> None:
         restore_into(state, tensors)
 
+    def evaluate(self, problem: Problem, index: int, state: EpochState) -> Evaluation:
+        """One minibatch where the state stands."""
+        return problem.part(index, state.vector)
+
     def advance(self, problem: Problem, state: EpochState) -> None:
         """One pass over all minibatches, or the rest of one that was broken off."""
         count = problem.objective.parts
         # The order depends on seed and epoch alone, so a resumed training needs no random state.
         order = np.random.default_rng([problem.seed, state.iteration]).permutation(count)
         for index in order[state.position :].tolist():
-            found = problem.part(index, state.vector)
+            found = self.evaluate(problem, index, state)
             gradient = found.gradient
             state.sums += torch.stack((found.value.double(), gradient.dot(gradient).double()))
             state.step = self.move(state, found, state.updates / count)
