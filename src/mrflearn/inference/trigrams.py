@@ -215,6 +215,17 @@ def scaled(vector: Table) -> Table:
     return vector.div_(vector.amax()).clamp_min_(torch.finfo(vector.dtype).tiny)
 
 
+MANY_STEPS, STILL = 60, 1e-5  # of vectors that are found from scratch
+
+
+@torch.no_grad()
+def trigram_marginals(scores: TrigramPotentials) -> TrigramMarginals:
+    """How often the field has each pair and each triple with a score of its own."""
+    matrix = TrigramMatrix.of(scores)
+    ones = torch.ones_like(matrix.near)
+    return matrix.quotient(*matrix.follow(ones, ones, MANY_STEPS, STILL)).marginals
+
+
 # Proof.
 
 
@@ -257,6 +268,20 @@ def check_rows(scores: TrigramPotentials, matrix: TrigramMatrix, right: Table) -
 
 
 # Text from left to right.
+
+
+@torch.no_grad()
+def perron_vector(scores: TrigramPotentials) -> Table:
+    """The right Perron vector: what the text after each window weighs, relative to the largest."""
+    matrix = TrigramMatrix.of(scores)
+    right = torch.ones_like(matrix.near)
+    for step in range(MANY_STEPS):
+        onward = scaled(matrix.after(right))
+        moved = float((onward - right).abs().amax())
+        right = (onward + right) / 2 if step % 2 else onward
+        if moved <= STILL:
+            break
+    return right
 
 
 def next_log_probabilities(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 import torch
@@ -28,7 +28,9 @@ SPARSE = ("pairs", "skips", "triples")
 START = 0.1  # the standard deviation of left vectors at the start; right ones are 0
 
 
-class SeenTriples(NamedTuple):
+@final
+@dataclass(frozen=True, eq=False)
+class SeenTriples:
     """The triples of a text by rising codes, without those that are certain, as numbers per text.
 
     Certain is the second separator after the first.
@@ -89,6 +91,26 @@ class TrigramModel:
         assert moments.separator is not None  # noqa: S101 - of `SeenTriples`
         return cls(log_frequencies(moments, like), vectors, codes, sparse, moments.separator)
 
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor], separator: int) -> TrigramModel:
+        """The model of its parameters, and of its codes by the names `codes.pairs` and so on."""
+        vectors = {name: tensors[name] for name in VECTORS}
+        codes = {name: tensors[f"codes.{name}"] for name in SPARSE}
+        sparse = {name: tensors[name] for name in SPARSE}
+        model = cls(tensors["unary"], vectors, codes, sparse, separator)
+        for name, own in codes.items():
+            most = model.states ** (3 if name == "triples" else 2)
+            rising = bool((own.diff() > 0).all())
+            if (
+                len(own) != len(sparse[name])
+                or not rising
+                or not bool(((own >= 0) & (own < most)).all())
+            ):
+                raise DataError(f"the codes of {name} are not those of its scores")
+        if any(len(own) != model.states for own in vectors.values()):
+            raise DataError("words and vectors differ in number")
+        return model
+
     @property
     def states(self) -> int:
         """C: how many words there are, separators counted in."""
@@ -139,6 +161,12 @@ class TrigramModel:
             "triples": triples,
         }
 
+    def with_scores_of(self, earlier: TrigramModel) -> TrigramModel:
+        """The scores of an earlier model of the same words; what it had not seen has 0."""
+        held = {name: SparseScores(earlier.codes[name], earlier.sparse[name]) for name in SPARSE}
+        sparse = {name: held[name].at(own) for name, own in self.codes.items()}
+        return replace(self, unary=earlier.unary, vectors=earlier.vectors, sparse=sparse)
+
     def kept(self, chosen: Mapping[str, Tensor]) -> TrigramModel:
         """The same model with the chosen sparse scores alone."""
         codes = {name: own[chosen[name]] for name, own in self.codes.items()}
@@ -148,6 +176,29 @@ class TrigramModel:
     def without_zeros(self) -> TrigramModel:
         """The same field in fewer numbers."""
         return self.kept({name: own != 0 for name, own in self.sparse.items()})
+
+    def pruned(
+        self,
+        size: int,
+        near: Float[Tensor, "c c"],
+        far: Float[Tensor, "c c"],
+        triples: Float[Tensor, " p"],
+    ) -> TrigramModel:
+        """The model with so many of its sparse scores, given how often the field has what.
+
+        Those are kept without which most would be lost: p (exp(-w) - 1 + w).
+        """
+        shares = {
+            "pairs": near.view(-1)[self.codes["pairs"]],
+            "skips": far.view(-1)[self.codes["skips"]],
+            "triples": triples,
+        }
+        losses = {n: shares[n] * (torch.expm1(-own) + own) for n, own in self.sparse.items()}
+        ranks = torch.cat([losses[name] for name in SPARSE]).argsort(descending=True, stable=True)
+        chosen = torch.zeros_like(ranks, dtype=torch.bool)
+        chosen[ranks[:size]] = True
+        parts = chosen.split([len(self.sparse[name]) for name in SPARSE])
+        return self.kept(dict(zip(SPARSE, parts, strict=True)))
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> TrigramModel:
         """The same model elsewhere, or in other numbers."""

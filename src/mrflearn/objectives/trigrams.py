@@ -41,8 +41,8 @@ class TrigramFrequencies:
     @classmethod
     def of(cls, moments: Moments, like: Tensor) -> TrigramFrequencies:
         seen = SeenTriples.of(moments)
-        words = (torch.from_numpy(own).to(like.device) for own in seen.ends(moments.states))
-        return cls(*words, torch.from_numpy(seen.count / seen.positions).to(like))
+        x, y, z = (torch.from_numpy(own).to(like.device) for own in seen.ends(moments.states))
+        return cls(x, y, z, torch.from_numpy(seen.count / seen.positions).to(like))
 
     def mean_score(self, potentials: TrigramPotentials) -> Float[Tensor, ""]:
         """The mean over positions of all scores."""
@@ -68,7 +68,7 @@ class TrigramLikelihood(Objective[TrigramModel]):
         vector = model.unary.new_ones(2, size, size)
         self.committed, self.warm = (vector[0], vector[1]), (vector[0], vector[1])
         self.latest: Tensor | None = None
-        self.log_partition = float("nan")
+        self.log_partition = torch.tensor(torch.nan, dtype=torch.float64)
 
     def __call__(self, vector: Vector) -> Evaluation:
         with torch.no_grad():
@@ -88,13 +88,14 @@ class TrigramLikelihood(Objective[TrigramModel]):
         left, right = self.committed
         if model.states <= FEW_WORDS:
             left, right = matrix.follow(left, right, FEW_STEPS, FEW_TOLERANCE)
-        value, marginals, *self.warm = matrix.quotient(left, right)
-        near, far, triples = marginals
+        found = matrix.quotient(left, right)
+        self.warm = found.left, found.right
+        near, far, triples = found.marginals
         near.view(-1)[model.codes["pairs"]] -= self.shares["pairs"]
         far.view(-1)[model.codes["skips"]] -= self.shares["skips"]
-        found = model.pull_back(near, far, triples - self.shares["triples"])
-        self.latest, self.log_partition = vector.clone(), value
-        return Evaluation(value - text, self.layout.flatten(found))
+        slopes = model.pull_back(near, far, triples - self.shares["triples"])
+        self.latest, self.log_partition = vector.clone(), found.value
+        return Evaluation(found.value - text, self.layout.flatten(slopes))
 
     def commit(self) -> None:
         """Keep the vectors that the last evaluation ended with."""
@@ -139,10 +140,10 @@ def trigram_penalty(
     positions = moments.positions
     frequency = torch.from_numpy(moments.unary / positions) * moments.states
     each = (PRIOR / positions if l2 is None else l2) * (frequency + RARE) ** EXPONENT
-    vectors = dict.fromkeys(model.vectors, each.unsqueeze(1))
     factor = 1 / positions if l1 is None else l1 / DISCOUNTS["triples"]
-    ridges = {name: factor * own for name, own in RIDGES.items()}
-    return Penalty({name: factor * own for name, own in DISCOUNTS.items()}, vectors | ridges)
+    strengths: dict[str, float | Tensor] = {name: factor * own for name, own in RIDGES.items()}
+    strengths |= dict.fromkeys(model.vectors, each.unsqueeze(1))
+    return Penalty({name: factor * own for name, own in DISCOUNTS.items()}, strengths)
 
 
 def trigram_scaling(model: TrigramModel) -> Diagonal:

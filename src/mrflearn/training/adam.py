@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 import torch
-from torch import Tensor
 
 from mrflearn.objectives.base import Evaluation
 from mrflearn.objectives.problem import Problem
