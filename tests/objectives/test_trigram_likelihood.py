@@ -14,6 +14,8 @@ from mrflearn.objectives.trigrams import (
     trigram_penalty,
     trigram_scaling,
 )
+from mrflearn.training.adam import Adam
+from mrflearn.training.loop import minimise
 from support.trigrams import EDGE, letters, random_trigrams, score_table, window_matrix
 
 
@@ -76,6 +78,22 @@ def test_the_same_vector_has_the_same_value_until_commit():
     other = TrigramLikelihood(model, TrigramFrequencies.of(moments, model.unary))
     other.restore(objective.state())
     assert torch.equal(objective(start + 0.1).gradient, other(start + 0.1).gradient)
+
+
+def test_resumed_training_has_the_same_bits(tmp_path):
+    model, moments = random_trigrams(2, dtype=torch.float32)
+    frequencies = TrigramFrequencies.of(moments, model.unary)
+    options = {"penalty": trigram_penalty(model, moments), "scaling": trigram_scaling(model)}
+
+    def train(steps: int, **more: object) -> TrigramModel:
+        objective = TrigramLikelihood(model, frequencies)
+        return minimise(objective, Adam(epochs=steps, length=12), **options, **more).model
+
+    whole = train(12)
+    train(5, checkpoint=tmp_path / "state")
+    again = train(12, checkpoint=tmp_path / "state", resume=True)
+    for name, own in whole.parameters().items():
+        assert torch.equal(own, again.parameters()[name])
 
 
 def test_the_second_separator_is_no_news():

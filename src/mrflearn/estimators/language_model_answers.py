@@ -173,7 +173,8 @@ class LanguageModelAnswers(WordSpace, ScoresText):
         edge = self.vocabulary_.separator
         known = torch.tensor([edge, edge, *self._known(words)], device=right.device)
         chances = next_log_probabilities(model.potentials(), right, known[-2:-1], known[-1:])[0]
-        chances, best = chances.exp().topk(min(n, len(chances)))
+        chances = chances.exp()
+        chances, best = chances.topk(min(n, int(chances.count_nonzero())))
         return self._ranked(best, chances)
 
     def continuations(
