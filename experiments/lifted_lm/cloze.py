@@ -11,6 +11,7 @@ import torch
 
 from mrflearn.errors import DataError
 from mrflearn.graph.lifted import WordPotentials
+from mrflearn.graph.trigrams import TrigramPotentials
 from mrflearn.io.corpus import Vocabulary
 
 GAPS_AT_A_TIME = 1024
@@ -82,7 +83,7 @@ def left_guesser(model: NextWord) -> Guesser:
     return guess
 
 
-def neighbour_guesser(field: WordPotentials, vocabulary: Vocabulary) -> Guesser:
+def neighbour_guesser(field: WordPotentials | TrigramPotentials, vocabulary: Vocabulary) -> Guesser:
     """Guesses from the exact conditional given the words on both sides of a gap."""
 
     @torch.no_grad()
