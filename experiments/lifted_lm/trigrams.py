@@ -45,11 +45,10 @@ class Candidate:
 CANDIDATES = {
     "smoke": [Candidate(5, 20), Candidate(5, 20, l2=2.0)],
     "full": [
-        Candidate(dims, 400, l1, l2)
-        for dims, l1, l2 in ((100, None, None), (30, None, None), (100, 0.75, None),
-                             (100, 0.45, None), (100, None, 4.0), (100, None, 7.0))
+        Candidate(dims, 300, l1, l2)
+        for dims, l1, l2 in ((100, None, None), (30, None, None), (100, 0.75, None), (100, None, 4))
     ],
-}  # fmt: skip
+}
 STEPS = {"smoke": 30, "full": 1000}
 SEEDS = {"smoke": (0,), "full": (0, 1, 2)}
 GAPS = {"smoke": 100, "full": 20_000}
