@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
+    from mrflearn.training.adam import Adam as Adam
     from mrflearn.training.checkpoint import Checkpoint as Checkpoint
     from mrflearn.training.lbfgs import LBFGS as LBFGS
     from mrflearn.training.loop import minimise as minimise

@@ -361,7 +361,8 @@ def minimise(
     objective
         What to minimise, in float32 or float64, on any device.
     optimiser
-        `LBFGS()`, `OWLQN()` for L1, `SGD()` or `Adagrad()` over the objective's parts.
+        `LBFGS()`, `OWLQN()` for L1, `SGD()`, `Adagrad()` or `Adam()` over the objective's
+        parts.
     start
         The parameters to begin with; None takes the objective's own.
     penalty
