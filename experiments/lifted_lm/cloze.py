@@ -90,7 +90,7 @@ def neighbour_guesser(field: WordPotentials | TrigramPotentials, vocabulary: Voc
     def guess(gaps: Sequence[Gap], top: int) -> list[list[str]]:
         best: list[list[str]] = []
         for start in range(0, len(gaps), GAPS_AT_A_TIME):
-            before, after = _around(gaps[start : start + GAPS_AT_A_TIME], field.offsets, vocabulary)
+            before, after = around(gaps[start : start + GAPS_AT_A_TIME], field.offsets, vocabulary)
             device = field.unary.device
             scores = field.conditional(before.to(device), after.to(device))
             scores[:, vocabulary.separator] = -torch.inf
@@ -102,7 +102,7 @@ def neighbour_guesser(field: WordPotentials | TrigramPotentials, vocabulary: Voc
     return guess
 
 
-def _around(
+def around(
     gaps: Sequence[Gap], context: int, vocabulary: Vocabulary
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Ids of the words before and after each gap, the nearest first; separators beyond the ends."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from best_bound import HELD_OUT
 from cloze import choose_gaps, cloze, neighbour_guesser
+from confusions import accuracy, both_sides, by_ngrams, questions
 from rows import Rows
 from texts import Sentences, Split
 
@@ -71,7 +72,7 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
         )
     for order in (3, 5):
         point = {"part": RIVALS, "text": text.name, "order": order}
-        rows.measure(point, lambda own=order: _rival(text, vocabulary, own))
+        rows.measure(point, lambda own=order: _rival(text, vocabulary, own, GAPS[scale]))
 
 
 def report(rows: Rows) -> list[str]:
@@ -83,24 +84,22 @@ def report(rows: Rows) -> list[str]:
         cells = [str(row["point"][name] or "default") for name in ("dims", "steps", "l1", "l2")]
         cells += [f"{row['figures']['held_out']:.4f}", f"{row['figures']['seconds']:.1f}"]
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "| model | validation | test | gaps, first | among ten | seconds | scores |"]
+    lines += ["", "| model | validation | test | gaps, first | among ten | confusions | seconds |"]
     lines.append("|---" * 7 + "|")
     for row in rows.of(PART):
-        own = row["figures"]
-        cells = [f"trigram field, seed {row['point']['seed']}"]
-        cells += [f"{own[name]:.4f}" for name in ("valid", "test")]
-        cells += [f"{100 * own[name]:.1f} %" for name in ("first", "among")]
-        lines.append(
-            "| " + " | ".join([*cells, f"{own['seconds']:.1f}", f"{own['scores']:,}"]) + " |"
-        )
+        own, name = row["figures"], f"trigram field, seed {row['point']['seed']}"
+        shown = (own["first"], own["among"], own["confusions"])
+        lines.append(_line(name, own, *(f"{100 * share:.1f} %" for share in shown)))
     for row in rows.of(RIVALS):
-        own = row["figures"]
-        cells = [f"Kneser-Ney {row['point']['order']}-gram, exact"]
-        cells += [*(f"{own[name]:.4f}" for name in ("valid", "test")), "", ""]
-        lines.append(
-            "| " + " | ".join([*cells, f"{own['seconds']:.1f}", f"{own['scores']:,}"]) + " |"
-        )
+        own, name = row["figures"], f"Kneser-Ney {row['point']['order']}-gram, exact"
+        left, both = (100 * own[kind] for kind in ("confusions_left", "confusions"))
+        lines.append(_line(name, own, "", "", f"{both:.1f} % (left side alone {left:.1f} %)"))
     return lines
+
+
+def _line(name: str, figures: dict[str, Any], *cells: str) -> str:
+    values = [f"{figures[part]:.4f}" for part in ("valid", "test")]
+    return "| " + " | ".join([name, *values, *cells, f"{figures['seconds']:.1f}"]) + " |"
 
 
 def _counted(text: Sentences, vocabulary: Vocabulary) -> Moments:
@@ -129,15 +128,18 @@ def _final(
     found = {name: model.text_score(own).per_position for name, own in counts.items()}
     guess = neighbour_guesser(model.model_.potentials(), vocabulary)
     guessed = cloze(guess, choose_gaps(text.valid, count=gaps))
+    asked = questions(text.valid, vocabulary, count=gaps)
+    right = accuracy(both_sides(model.model_.potentials(), vocabulary), asked)
     size = {name: len(own) for name, own in model.model_.sparse.items()}
     return found | {
         "seconds": seconds, "first": guessed.first, "among": guessed.among_top, "gaps": gaps,
-        "error": guessed.standard_error, "slack": model.log_partition_bound_.slack,
-        "sparse": size, "scores": sum(own.numel() for own in model.model_.parameters().values()),
+        "error": guessed.standard_error, "confusions": right, "questions": len(asked),
+        "slack": model.log_partition_bound_.slack, "sparse": size,
+        "scores": sum(own.numel() for own in model.model_.parameters().values()),
     }  # fmt: skip
 
 
-def _rival(text: Split, vocabulary: Vocabulary, order: int) -> dict[str, Any]:
+def _rival(text: Split, vocabulary: Vocabulary, order: int, gaps: int) -> dict[str, Any]:
     """Exact nats per position of the same count: words, and two separators a sentence."""
     parts = {"train": text.train, "valid": text.valid, "test": text.test}
     read = {
@@ -151,4 +153,9 @@ def _rival(text: Split, vocabulary: Vocabulary, order: int) -> dict[str, Any]:
     for name in ("valid", "test"):
         score = model.text_score(read[name])
         found[name] = score.log_likelihood / (score.words + CONTEXT * score.sentences)
-    return found | {"seconds": seconds, "scores": sum(model.ngrams_)}
+    asked = questions(read["valid"], vocabulary, count=gaps)
+    right = {
+        name: accuracy(by_ngrams(model, sentence=whole), asked)
+        for name, whole in (("confusions", True), ("confusions_left", False))
+    }
+    return found | right | {"seconds": seconds, "scores": sum(model.ngrams_)}
