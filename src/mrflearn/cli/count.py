@@ -21,9 +21,11 @@ def count(
     like: Path | None,
     triples: bool,
     as_json: bool,
+    overwrite: bool,
     **given: Any,
 ) -> None:
     """Count the pairs of words of a text once, to learn from the counts as often as you like."""
+    del overwrite  # the check of `output` has seen to it
     asked = {name: given.pop(name) for name in options.COUNTED}
     sizes = {name: value for name, value in asked.items() if value not in (None, "none")}
     if like is not None:

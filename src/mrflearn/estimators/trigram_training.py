@@ -60,6 +60,7 @@ def train_trigrams(
         progress=settings.progress,
         checkpoint=settings.checkpoint,
         resume=settings.resume,
+        data=(settings, moments, valid),
         seed=settings.seed,
     )
     model = outcome.model.without_zeros()
