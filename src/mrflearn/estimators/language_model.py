@@ -194,10 +194,10 @@ class LanguageModel(LanguageModelAnswers):
         text = X if isinstance(X, Moments) else hold(X)
         start = getattr(self, "model_", None) if self.warm_start else None
         known = None if start is None else self.vocabulary_
-        moments = self._moments(text, known)
+        moments = self._counted(text, known)
         words = moments.vocabulary
         assert words is not None  # noqa: S101 - `moments_of` made sure
-        held_out = None if validation is None else self._moments(validation, words)
+        held_out = None if validation is None else self._counted(validation, words)
         settings = LiftedSettings(
             weights=None if isinstance(self.weights, str) else self.weights,
             seed=self.random_state,
@@ -243,7 +243,7 @@ class LanguageModel(LanguageModelAnswers):
         if method not in get_args(TextScoreKind):
             raise SettingsError(f"method {method!r} is not one of {get_args(TextScoreKind)}.")
         ids = None if isinstance(X, Moments) else encode_corpus(hold(X), self.vocabulary_)
-        moments = self._counted(X, ids)
+        moments = self._counted(X, self.vocabulary_, ids)
         errors: dict[str, Any] = {}
         if method in ("exact", "pl"):
             if ids is None:
@@ -308,7 +308,7 @@ class LanguageModel(LanguageModelAnswers):
         if isinstance(X, Moments):
             raise DataError("score_samples needs the text itself, not only its moments.")
         ids = encode_corpus(hold(X), self.vocabulary_)
-        moments = self._counted(X, ids)
+        moments = self._counted(X, self.vocabulary_, ids)
         potentials, separator = self.model_.potentials().double(), self.vocabulary_.separator
         context = potentials.offsets
         # A sentence owns its words and the K separators behind it: pairs reach no further.
@@ -410,10 +410,16 @@ class LanguageModel(LanguageModelAnswers):
             found = WordFrequencies.of(moments, potentials.unary).mean_score(potentials)
         return float(found)
 
-    def _counted(self, text: Text | Moments, ids: NDArray[np.int32] | None) -> Moments:
-        """The moments of a text whose ids are these."""
-        words, triples = self.vocabulary_, self.triples
-        return moments_of(text, self.context, words, ids=ids, triples=triples)
+    def _counted(
+        self,
+        text: Text | Moments,
+        known: Vocabulary | None,
+        ids: NDArray[np.int32] | None = None,
+    ) -> Moments:
+        """The moments of a text over a known vocabulary, or its own; `ids` where it is encoded."""
+        limits = {"vocabulary_size": self.vocabulary_size, "min_count": self.min_count}
+        more: dict[str, Any] = {"ids": ids, "triples": self.triples, **limits}
+        return moments_of(text, self.context, known, **more)
 
     def _explicit(self) -> WordPotentials:
         """All scores in double precision, those of all triples among them."""
@@ -468,7 +474,7 @@ class LanguageModel(LanguageModelAnswers):
         model = self._trigrams("prune")
         if size < 0:
             raise SettingsError(f"size must be >= 0; got {size}.")
-        moments = self._moments(X, self.vocabulary_)
+        moments = self._counted(X, self.vocabulary_)
         self.model_ = model.pruned(size, *trigram_marginals(model.potentials()))
         self.log_partition_bound_ = certified(self.model_.potentials()).bound
         self._right = None
