@@ -130,12 +130,13 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
     def facts(self) -> dict[str, Any]:
         found = {"train": self.model.bound_, "validation": self.model.validation_bound_}
         bounds = {f"{k}_bound_per_position": v if v is None else Nats(v) for k, v in found.items()}
-        return {**super().facts(), **bounds, **self._sparse()}
+        return {**super().facts(), **self._sparse(), **bounds}
 
-    def _sparse(self) -> dict[str, int]:
-        """How many scores of their own pairs and triples have, where they have any."""
+    def _sparse(self) -> dict[str, Any]:
+        """How many scores of their own pairs and triples have, and by what they are bounded."""
         found = getattr(self.model.model_, "sparse", {})
-        return {f"{name}_scored": len(own) for name, own in found.items()}
+        counts = {f"{name}_scored": len(own) for name, own in found.items()}
+        return {"bound": "windows", **counts} if found else {}
 
     def _curve(self, history: Sequence[Any]) -> Any:
         return plots.bound_curve(history)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from mrflearn.errors import SettingsError
-from mrflearn.estimators.lifted_training import CHECK_EVERY, LiftedFit, LiftedSettings
+from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings
 from mrflearn.execution.resources import choose_device, choose_dtype, require_memory
 from mrflearn.features.moments import Moments
 from mrflearn.inference.trigrams import certified
@@ -24,6 +24,7 @@ from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import EarlyStopping
 
 MOST_WORDS = {"cpu": 5_000, "cuda": 40_000}
+LOOKS = 20  # at the validation text, each of which costs an evaluation
 TABLES = 14  # of C^2 numbers that training holds at once
 
 
@@ -47,7 +48,7 @@ def train_trigrams(
         look = EarlyStopping(
             lambda model: objective.validation_bound(model, seen),
             patience=settings.max_iterations + 1,
-            every=CHECK_EVERY,
+            every=max(1, settings.max_iterations // LOOKS),
         )
         callbacks = [look]
     steps = settings.max_iterations
@@ -63,9 +64,11 @@ def train_trigrams(
         data=(settings, moments, valid),
         seed=settings.seed,
     )
-    model = outcome.model.without_zeros()
+    model, reason = outcome.model.without_zeros(), outcome.reason
+    if outcome.ending == "limit":
+        reason = f"all {steps} steps are done: the learning rate has fallen to 0."
     proven = certified(model.potentials(), objective.committed[1])
-    return LiftedFit(replace(outcome, model=model), proven.bound)
+    return LiftedFit(replace(outcome, model=model, reason=reason), proven.bound)
 
 
 def _check(moments: Moments, settings: LiftedSettings, device: torch.device) -> None:
