@@ -83,7 +83,10 @@ def test_the_same_vector_has_the_same_value_until_commit():
 def test_resumed_training_has_the_same_bits(tmp_path):
     model, moments = random_trigrams(2, dtype=torch.float32)
     frequencies = TrigramFrequencies.of(moments, model.unary)
-    options = {"penalty": trigram_penalty(model, moments), "scaling": trigram_scaling(model)}
+    options = {
+        "penalty": trigram_penalty(model, moments),
+        "scaling": trigram_scaling(model, moments),
+    }
 
     def train(steps: int, **more: object) -> TrigramModel:
         objective = TrigramLikelihood(model, frequencies)
@@ -120,4 +123,16 @@ def test_frequent_words_pay_more_for_their_vectors():
     halved = trigram_penalty(model, moments, l2=2.6 / moments.positions)
     again = objective.layout.unflatten(halved.on(objective.layout, objective.start).l2)
     torch.testing.assert_close(2 * again["left"], by_name["left"])
-    assert trigram_scaling(model).sizes.shape == objective.start.shape
+
+
+def test_a_word_that_the_text_has_not_keeps_its_score():
+    _, moments = random_trigrams(0)
+    model = TrigramModel.start(moments, 2, 0, torch.zeros(1))
+    objective = TrigramLikelihood(model, TrigramFrequencies.of(moments, model.unary))
+    scaling = trigram_scaling(model, moments)
+    found = minimise(objective, Adam(epochs=50, length=50, rate=0.1), scaling=scaling).model
+    moved = (found.unary - model.unary).abs()
+    unseen = torch.from_numpy(moments.unary == 0)
+    assert int(unseen.sum()) == 1  # <unk>
+    assert float(moved[unseen]) < 1e-4
+    assert float(moved[~unseen].min()) > 1e-3

@@ -56,7 +56,7 @@ def train_trigrams(
         objective,
         Adam(epochs=steps, length=max(steps, 1)),
         penalty=trigram_penalty(start, moments, settings.l1, settings.l2),
-        scaling=trigram_scaling(start),
+        scaling=trigram_scaling(start, moments),
         callbacks=callbacks,
         progress=settings.progress,
         checkpoint=settings.checkpoint,

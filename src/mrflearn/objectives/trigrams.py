@@ -125,7 +125,7 @@ class TrigramLikelihood(Objective[TrigramModel]):
 PRIOR, EXPONENT, RARE = 5.2, 0.6, 0.1  # L2 of vectors in nats per text, by (C frequency + RARE)
 DISCOUNTS = {"pairs": 0.62, "skips": 0.78, "triples": 0.58}  # L1 of sparse scores, nats per text
 RIDGES = {"pairs": 0.19, "skips": 0.29, "triples": 0.1}  # and L2
-SPARSE_STEP = 16 / 3  # of sparse scores, relative to the others
+SPARSE_STEP, UNSEEN_STEP = 16 / 3, 1e-6  # of sparse scores and unseen words' relative to others
 
 
 def trigram_penalty(
@@ -146,10 +146,14 @@ def trigram_penalty(
     return Penalty({name: factor * own for name, own in DISCOUNTS.items()}, strengths)
 
 
-def trigram_scaling(model: TrigramModel) -> Diagonal:
-    """Sparse scores go in longer steps."""
+def trigram_scaling(model: TrigramModel, moments: Moments) -> Diagonal:
+    """Sparse scores go in longer steps, and words that the text has not stay where they are.
+
+    Nothing would end the fall of their scores, and with it of any text that has them.
+    """
     sizes = {
         name: torch.full_like(own, SPARSE_STEP if name in model.sparse else 1.0)
         for name, own in model.parameters().items()
     }
+    sizes["unary"][torch.from_numpy(moments.unary == 0)] = UNSEEN_STEP
     return Diagonal(Layout.of(sizes).flatten(sizes))
