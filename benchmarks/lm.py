@@ -5,6 +5,7 @@ model, so perplexities must agree).  Word vectors: rank correlation with people'
 seconds (ours with reading the file), beside gensim.  Kernels: the lifted bound's value and
 gradient beside the float64 twin.
 Sizes: the same training of a text once, four and sixteen times over, which should take as long.
+Trigrams: the trigram field of 2,000 words beside Kneser-Ney models of the same words.
 
 Text: Penn Treebank under MRFLEARN_DATA (for sizes WikiText-2), else built-in English.  A peer that
 cannot run says why.  `lm.py vectors sizes` runs these parts alone.
@@ -27,7 +28,7 @@ from typing import Any
 import torch
 from rivals import ask_process, best
 
-from mrflearn import NgramLanguageModel, WordVectors
+from mrflearn import LanguageModel, NgramLanguageModel, WordVectors
 from mrflearn.datasets.english import sample_documents
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
 from mrflearn.evaluation.similarity import CosineSpace, word_similarity
@@ -41,6 +42,7 @@ HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-lm" / "bin" / "python"
 REPEATS, SECONDS, THREADS = 3, 600, 2
 SIZE_WORDS, SIZE_EVALUATIONS, SIZE_REPEATS = 2_000, 8, 3
+TRIGRAM_STEPS = 400
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,34 @@ def sizes(text: Corpus) -> Iterator[list[str]]:
         yield row(name, middle[1], f"text x {times}", theirs)
 
 
+def trigrams(text: Corpus) -> Iterator[list[str]]:
+    """The trigram field of the most frequent words on a CPU, in processor seconds.
+
+    Its value is a proven bound, those of the n-gram models are exact; nats per position, two
+    separators a sentence counted in.
+    """
+    vocabulary = Vocabulary.from_counts(count_words(text.train), size=SIZE_WORDS)
+    train, test = (
+        count_text(path, vocabulary=vocabulary, triples=True) for path in (text.train, text.test)
+    )
+    began = time.process_time()
+    model = LanguageModel(50, triples=True, max_iterations=TRIGRAM_STEPS, verbose=True).fit(train)
+    seconds = time.process_time() - began
+    ours = model.text_score(test).per_position
+    read = {
+        path: [vocabulary.decode(vocabulary.encode(line).tolist()) for line in read_sentences(path)]
+        for path in (text.train, text.test)
+    }
+    for order in (3, 5):
+        began = time.process_time()
+        rival = NgramLanguageModel(order).fit(read[text.train])
+        found = {"seconds": time.process_time() - began}
+        theirs = rival.text_score(read[text.test]).log_likelihood / test.positions
+        note = f"test text: {ours:.4f} (bound) against {theirs:.4f} (exact)"
+        name = f"trigram field, C = {len(vocabulary):,}, processor s"
+        yield row(name, seconds, f"Kneser-Ney {order}-gram", found, note)
+
+
 def _differentiate(kernel: Any, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
     leaves = [x.detach().requires_grad_() for x in inputs]
     value = kernel(*leaves, 3.0)
@@ -207,6 +237,7 @@ def main() -> None:
             "kernels": kernels(),
             "vectors": vectors(text, folder),
             "sizes": sizes(text),
+            "trigrams": trigrams(text),
         }
         for name in sys.argv[1:] or parts:
             for found in parts[name]:

@@ -12,6 +12,7 @@ import torch
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import DataError
 from mrflearn.graph.lifted import WordPotentials
+from mrflearn.graph.trigrams import TrigramPotentials
 from mrflearn.io.corpus import Vocabulary
 
 GAPS_AT_A_TIME = 1024
@@ -107,14 +108,14 @@ def two_sided_guesser(model: NgramLanguageModel) -> Guesser:
     return guess
 
 
-def neighbour_guesser(field: WordPotentials, vocabulary: Vocabulary) -> Guesser:
+def neighbour_guesser(field: WordPotentials | TrigramPotentials, vocabulary: Vocabulary) -> Guesser:
     """Guesses from the exact conditional given the words on both sides of a gap."""
 
     @torch.no_grad()
     def guess(gaps: Sequence[Gap], top: int) -> list[list[str]]:
         best: list[list[str]] = []
         for start in range(0, len(gaps), GAPS_AT_A_TIME):
-            before, after = _around(gaps[start : start + GAPS_AT_A_TIME], field.offsets, vocabulary)
+            before, after = around(gaps[start : start + GAPS_AT_A_TIME], field.offsets, vocabulary)
             device = field.unary.device
             scores = field.conditional(before.to(device), after.to(device))
             scores[:, vocabulary.separator] = -torch.inf
@@ -126,7 +127,7 @@ def neighbour_guesser(field: WordPotentials, vocabulary: Vocabulary) -> Guesser:
     return guess
 
 
-def _around(
+def around(
     gaps: Sequence[Gap], context: int, vocabulary: Vocabulary
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Ids of the words before and after each gap, the nearest first; separators beyond the ends."""

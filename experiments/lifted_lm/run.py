@@ -15,11 +15,12 @@ import figure6
 import gaps
 import sizes
 import torch
+import trigrams
 import vectors
 from rows import Rows
 from texts import split
 
-PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "sizes")
+PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "trigrams", "sizes")
 
 
 def main() -> None:
@@ -34,6 +35,7 @@ def main() -> None:
         "Table 1 and word vectors": vectors.report(rows),
         "Gaps of the validation text": gaps.report(rows),
         "The best certified bound": best_bound.report(rows),
+        "The trigram field": trigrams.report(rows),
         "Time against the size of the text": sizes.report(rows),
     }
     pieces = [f"## {title}\n\n" + "\n".join(lines) for title, lines in sections.items() if lines]
@@ -59,6 +61,8 @@ def _measure(rows: Rows, options: argparse.Namespace) -> None:
             gaps.run(rows, options.scale, text, options.device)
         elif part == "best":
             best_bound.run(rows, options.scale, text, options.device)
+        elif part == "trigrams":
+            trigrams.run(rows, options.scale, text, options.device)
         else:
             sizes.run(rows, options.scale, options.data, options.device)
 

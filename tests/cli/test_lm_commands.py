@@ -206,12 +206,23 @@ def test_windows_and_triples(text, tmp_path):
     filled = run("fill", str(tmp_path / "m"), "the cat _ on the mat", "-n", "1")
     assert "sat" in filled.out
     assert run("score", str(tmp_path / "m"), str(text), "--method", "ring").code == 0
+    both = run("fill", str(tmp_path / "m"), "the cat _ _ the mat", "-n", "1")
+    assert "sat on" in both.out
+    assert "sat" in run("next-word", str(tmp_path / "m"), "the cat", "-n", "1").out
+
+
+def test_counts_with_triples_are_learned_from(text, tmp_path):
+    kept, plain = tmp_path / "t.moments", tmp_path / "p.moments"
+    counted = run("count", str(text), "--triples", "-o", str(kept), "--json").json()
+    assert counted["triples"] > 0
+    assert run("count", str(text), "-o", str(plain)).code == 0
+    brief = ("--triples", "--dims", "2", "--max-iterations", "3", "-q")
+    assert run("train", "lm", str(kept), *brief, "-o", str(tmp_path / "m")).code == 0
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--triples",), "--bound windows"),
         (("--bound", "windows", "--weights", "0.9,0.1"), "--bound chains"),
         (("--bound", "stars", "--weights", "0.9,0.1"), "--bound chains"),
     ],

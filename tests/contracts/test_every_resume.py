@@ -122,6 +122,7 @@ TRAININGS: dict[str, Fit] = {
     "lm chains": language_model(bound="chains"),
     "lm chains float32": language_model(bound="chains", dtype="float32"),
     "lm windows": language_model(bound="windows"),
+    "lm triples": language_model(triples=True, dtype="float32"),
     "crf lbfgs": crf(),
     "crf l1": crf(c1=0.1, c2=0.1),
     "crf l2sgd": crf(algorithm="l2sgd"),

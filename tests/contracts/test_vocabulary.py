@@ -51,6 +51,7 @@ OWN_DEFAULTS = {
     "dtype",  # single where it is enough
     "estimator",
     "gamma",  # of EBIC, or of AROW
+    "l1",  # of all parameters, or of sparse scores
     "l2",
     "max_iterations",
     "min_count",  # a grammar needs rare words for its unknown ones

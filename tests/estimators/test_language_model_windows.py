@@ -63,12 +63,12 @@ def test_pairs_alone_are_worse():
 def test_what_windows_cannot_do_is_said():
     text = sentences(20, seed=0)
     with pytest.raises(MrflearnError, match="bounded by windows, not by chains"):
-        LanguageModel(triples=True).fit(text)
+        LanguageModel(form="explicit", triples=True).fit(text)
     with pytest.raises(MrflearnError, match="context of 2, not of 3"):
         LanguageModel(context=3, bound="windows").fit(text)
     many = [[f"w{number}" for number in range(130)]]
     with pytest.raises(MrflearnError, match="at most 128 words"):
-        LanguageModel(bound="windows", triples=True).fit(many)
+        LanguageModel(bound="windows", form="explicit", triples=True).fit(many)
     words = [[f"w{number}" for number in range(4001)]]
     with pytest.raises(MrflearnError, match="Try a GPU"):
         LanguageModel(bound="windows").fit(words)

@@ -21,7 +21,8 @@ def test_every_part_runs_once_and_a_second_run_only_reports(tmp_path: Path) -> N
     rows = (tmp_path / "rows.jsonl").read_text()
     parts = {json.loads(line)["point"]["part"] for line in rows.splitlines()}
     assert parts == {
-        "figure 5", "figure 6", "vectors", "gaps", "best bound, candidates", "best bound", "sizes"
+        "figure 5", "figure 6", "vectors", "gaps", "best bound, candidates", "best bound", "sizes",
+        "trigrams, candidates", "trigrams", "trigrams, rivals",
     }  # fmt: skip
     for name in ("figure5.png", "figure6.png", "figure6-full-rank.png", "report.md"):
         assert (tmp_path / name).stat().st_size > 500

@@ -107,7 +107,10 @@ BOTH: dict[str, Callable[[str], Any]] = {
     **{f"lm.{name}": language_model(bound=name) for name in ("stars", "chains", "windows")},
     "lm.bilinear": language_model(form="bilinear"),
     "lm.explicit": language_model(form="explicit", vocabulary_size=8),
-    "lm.triples": language_model(bound="windows", triples=True, vocabulary_size=8),
+    "lm.triples": language_model(triples=True, vocabulary_size=8),
+    "lm.triples.explicit": language_model(
+        bound="windows", triples=True, form="explicit", vocabulary_size=8
+    ),
     "lm.pl": language_model(estimator="pl"),
     "lm.ml": language_model(estimator="ml"),
     "potts": family,

@@ -13,11 +13,12 @@ from safetensors.torch import save_file
 
 from mrflearn.errors import StorageError, TrainingError
 from mrflearn.objectives.problem import Penalty
+from mrflearn.training.adam import Adam
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import EarlyStopping
 from mrflearn.training.owlqn import OWLQN
-from mrflearn.training.sgd import SGD, Adagrad, Adam
+from mrflearn.training.sgd import SGD, Adagrad
 from support.functions import fit, minimise
 from support.problems import LogisticLoss, blank_model, examples, split
 

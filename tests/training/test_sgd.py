@@ -7,8 +7,9 @@ import torch
 
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.problem import Penalty
+from mrflearn.training.adam import Adam
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.sgd import AROW, SGD, Adagrad, Adam, PassiveAggressive
+from mrflearn.training.sgd import AROW, SGD, Adagrad, PassiveAggressive
 from support.functions import minimise
 from support.problems import examples, logistic, quadratic, split
 

@@ -19,6 +19,7 @@ def count(
     text: list[Path],
     output: Path,
     like: Path | None,
+    triples: bool,
     as_json: bool,
     overwrite: bool,
     **given: Any,
@@ -31,6 +32,8 @@ def count(
         reason = "the words and context are those of --like; leave it out."
         options.refuse_idle(ctx, dict.fromkeys(asked, reason))
         sizes["like"] = load_moments(like)
+    if triples:
+        sizes["triples"] = True
     with options.place_to_run(**given) as place:
         moments = count_text_shards(options.shard_paths(text, given["engine"]), place, **sizes)
     save_moments(moments, output)
@@ -42,5 +45,7 @@ def count(
         "context": moments.context,
         "pairs": [len(pair.count) for pair in moments.pairs],  # at each distance
     }
+    if triples and moments.triples is not None:
+        facts["triples"] = len(moments.triples.count)
     report_unknown(moments.vocabulary, {name: asked[name] for name in options.RARE})
     show([Facts(facts)], as_json=as_json)

@@ -130,7 +130,13 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
     def facts(self) -> dict[str, Any]:
         found = {"train": self.model.bound_, "validation": self.model.validation_bound_}
         bounds = {f"{k}_bound_per_position": v if v is None else Nats(v) for k, v in found.items()}
-        return {**super().facts(), **bounds}
+        return {**super().facts(), **self._sparse(), **bounds}
+
+    def _sparse(self) -> dict[str, Any]:
+        """How many scores of their own pairs and triples have, and by what they are bounded."""
+        found = getattr(self.model.model_, "sparse", {})
+        counts = {f"{name}_scored": len(own) for name, own in found.items()}
+        return {"bound": "windows", **counts} if found else {}
 
     def _curve(self, history: Sequence[Any]) -> Any:
         return plots.bound_curve(history)
@@ -142,11 +148,22 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         return [Facts(facts), *words]
 
     def fill(self, sentence: str, n: int) -> Blocks:
-        """The words for the gap."""
+        """The words for the gap, or for several together."""
         words = sentence.split()
-        found = Table(("word", "probability"), known(self.model.fill, words, n=n), key="words")
+        if words.count(GAP) > 1:
+            pairs = [(" ".join(own), chance) for own, chance in self.model.fill_gaps(words, n=n)]
+            found = Table(("words", "probability"), pairs, key="words")
+        else:
+            found = Table(("word", "probability"), known(self.model.fill, words, n=n), key="words")
         new = unknown_words(self.model, (word for word in words if word != GAP))
         return [found, Data({"sentence": sentence}), *new]
+
+    def next_word(self, words: list[str] | None, n: int) -> Blocks:
+        """The most probable next words, `</s>` for the end."""
+        asked = [word for group in words or [] for word in group.split()]
+        found = known(self.model.next_word, asked, n=n)
+        table = Table(("next word", "probability"), found, key="next")
+        return [table, Data({"words": asked}), *unknown_words(self.model, asked)]
 
     def score(self, file: Path, method: str | None) -> Blocks:
         """The log-likelihood of a text, and what it is counted per."""
@@ -170,6 +187,8 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
     def sample(self, n: int, seed: int, output: Path | None, as_json: bool = False) -> Blocks:
         """New sentences, written to a file where one is named."""
         how = "lengths as in the training text; words exactly for small vocabularies, else by Gibbs"
+        if self._sparse():
+            how = "drawn exactly, word by word"
         unknown = f"{UNKNOWN} stands for any word outside the vocabulary"
         return [Note(f"{how}; {unknown}"), *super().sample(n, seed, output, as_json)]
 

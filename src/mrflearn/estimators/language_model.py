@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, SettingsError
+from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.estimators.base import Parts
+from mrflearn.estimators.language_model_answers import LanguageModelAnswers
 from mrflearn.estimators.lifted_training import (
     BoundName,
     Direct,
@@ -20,36 +21,39 @@ from mrflearn.estimators.lifted_training import (
     LiftedFit,
     LiftedSettings,
     NumberType,
-    lower_bound,
     train_direct,
     train_lifted,
     train_on_best_weights,
 )
-from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
-from mrflearn.estimators.word_vectors import WordSpace
+from mrflearn.estimators.text_score import TextScore, TextScoreKind
+from mrflearn.estimators.trigram_training import train_trigrams
 from mrflearn.features.moments import Moments, moments_of, ring_of
+from mrflearn.graph.lifted import WordPotentials
+from mrflearn.graph.trigrams import TrigramPotentials
 from mrflearn.inference import transfer
 from mrflearn.inference.annealed import annealed_ring
 from mrflearn.inference.lifted import LogPartitionBound
+from mrflearn.inference.trigrams import certified, trigram_marginals
 from mrflearn.io.corpus import LINE_END_ID, Text, Vocabulary, encode_corpus, hold
 from mrflearn.io.files import PathLike
-from mrflearn.models.lifted import FORMS, NeighbourModel, moved
+from mrflearn.models.lifted import FORMS, NeighbourModel
 from mrflearn.models.storage import figure, record, texts
-from mrflearn.objectives.lifted import Gaps, WordFrequencies, log_conditionals
+from mrflearn.models.trigrams import TrigramModel
+from mrflearn.objectives.lifted import WordFrequencies
+from mrflearn.objectives.trigrams import TrigramFrequencies
 from mrflearn.training.checkpoint import Checkpoint
 
-MOST_FOR_EXACT_SAMPLES = 1 << 20  # windows times words
 WORDS_AT_A_TIME, POSITIONS_AT_A_TIME = 256, 1024  # where scores are summed over a text
 Estimator = Literal["bound"] | Direct
 # What training takes over as it is.
 SETTINGS = (
-    *("bound", "form", "triples", "dims", "l2", "max_iterations"),
+    *("bound", "form", "triples", "dims", "l1", "l2", "max_iterations"),
     *("tolerance", "patience", "device", "dtype"),
 )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LanguageModel(WordSpace, ScoresText):
+class LanguageModel(LanguageModelAnswers):
     """Markov random field of a text: each word interacts with `context` neighbours on each side.
 
     It is learned from counts of word pairs, in time independent of the length of the text
@@ -75,23 +79,32 @@ class LanguageModel(WordSpace, ScoresText):
         Pair scores `"low-rank"` (U W_l, eq. 5), `"bilinear"` (U R_l W, eq. 4) or `"explicit"`
         (a free table, for small vocabularies).
     triples
-        Whether three words in a row have scores too, bounded by windows; up to 128 words.
+        Whether pairs and triples of words that the text has get sparse scores of their own beside
+        the vectors: the best models, bounded all but exactly.  Context 2, up to 5,000 words (40,000
+        on a GPU); `bound` and `weights` have no say.  With `form="explicit"` (bound `"windows"`)
+        or another `estimator` all triples have free scores; up to 128 words.
+    l1
+        L1 regularisation strength of the sparse scores of triples, in nats per position; of those
+        of pairs a little more.  None takes 0.58 / positions, as a discount of counts.
     l2
         L2 regularisation strength of the vectors, in nats per position.  None takes 2.9 / positions
         (0.3 / positions for free tables), the same Gaussian prior whatever the length of the text:
-        3e-6 for a million words, 3e-4 for 10,000.
+        3e-6 for a million words, 3e-4 for 10,000.  With sparse scores None takes 5.2 / positions,
+        and frequent words have more of it, rare ones less.
     min_count
         Words seen less often are read as `<unk>`.
     vocabulary_size
         Only this many words are kept, the most frequent; None keeps all.
     max_iterations
-        Most iterations of L-BFGS; `"pl-sgd"` makes five passes instead.
+        Most iterations of L-BFGS; `"pl-sgd"` makes five passes instead.  Sparse scores are trained
+        by so many steps of Adam, whose rate falls to 0 over them.
     tolerance
         L-BFGS stops once the relative norm of the gradient is below it; None takes 1e-7 for
         bounds, 1e-8 for `"ml"` and 1e-6 for `"pl"`.  With None, chains and stars of more than
         1,000 words stop, too, once ten iterations gain less than 5e-4 of the value.
     patience
-        Training by a bound stops once the validation bound has not risen for this many checks.
+        Training by a bound stops once the validation bound has not risen for this many checks; with
+        sparse scores it goes to its end, and the best model on the way is kept.
     warm_start
         Whether `fit` continues from the last fit, with its vocabulary.
     device
@@ -118,8 +131,8 @@ class LanguageModel(WordSpace, ScoresText):
         per position; the second is None without a validation text.
     log_partition_bound_ : LogPartitionBound
         The proven upper bound on log Z that these bounds are computed with.
-    model_ : NeighbourModel
-        The parameters, with the dual variables of the bound.
+    model_ : NeighbourModel or TrigramModel
+        The parameters, with the dual variables of the bound; or with sparse scores and their codes.
     outcome_ : Outcome
         How training went: iterations, evaluations, why it ended, history.
 
@@ -132,6 +145,7 @@ class LanguageModel(WordSpace, ScoresText):
     weights: Sequence[float] | Literal["validation"] | None = None
     form: Form = "low-rank"
     triples: bool = False
+    l1: float | None = None
     l2: float | None = None
     min_count: int = 1
     vocabulary_size: int | None = None
@@ -180,11 +194,10 @@ class LanguageModel(WordSpace, ScoresText):
         text = X if isinstance(X, Moments) else hold(X)
         start = getattr(self, "model_", None) if self.warm_start else None
         known = None if start is None else self.vocabulary_
-        size, least = self.vocabulary_size, self.min_count
-        moments = moments_of(text, self.context, known, vocabulary_size=size, min_count=least)
+        moments = self._counted(text, known)
         words = moments.vocabulary
         assert words is not None  # noqa: S101 - `moments_of` made sure
-        held_out = None if validation is None else moments_of(validation, self.context, words)
+        held_out = None if validation is None else self._counted(validation, words)
         settings = LiftedSettings(
             weights=None if isinstance(self.weights, str) else self.weights,
             seed=self.random_state,
@@ -196,7 +209,7 @@ class LanguageModel(WordSpace, ScoresText):
         )
         fitted = self._train(text, moments, settings, held_out)
         self.outcome_, self.log_partition_bound_ = fitted
-        self.model_, self.vocabulary_ = fitted.model, words
+        self.model_, self.vocabulary_, self._right = fitted.model, words, None
         self.unknown_seen_ = bool(moments.unary[words.unknown])
         self._lengths = np.stack([moments.lengths, moments.length_counts])
         self.bound_ = self._mean_bound(moments)
@@ -206,10 +219,10 @@ class LanguageModel(WordSpace, ScoresText):
     @property
     def vectors_(self) -> NDArray[np.float32]:  # type: ignore[override]  # only asked for
         """The vector of each word (U), in the order of the vocabulary."""
-        pairs = self.model_.pairs
-        if "left" not in pairs:
+        found = self.model_.word_vectors
+        if found is None:
             raise SettingsError("a model with explicit tables has no word vectors.")
-        return np.asarray(pairs["left"].cpu(), dtype=np.float32)
+        return np.asarray(found.cpu(), dtype=np.float32)
 
     def log_likelihood(self, X: Text | Moments, method: TextScoreKind = "bound") -> TextScore:
         """Log-likelihood of a text, by a method of choice.
@@ -230,7 +243,7 @@ class LanguageModel(WordSpace, ScoresText):
         if method not in get_args(TextScoreKind):
             raise SettingsError(f"method {method!r} is not one of {get_args(TextScoreKind)}.")
         ids = None if isinstance(X, Moments) else encode_corpus(hold(X), self.vocabulary_)
-        moments = moments_of(X, self.context, self.vocabulary_, ids=ids)
+        moments = self._counted(X, self.vocabulary_, ids)
         errors: dict[str, Any] = {}
         if method in ("exact", "pl"):
             if ids is None:
@@ -240,19 +253,23 @@ class LanguageModel(WordSpace, ScoresText):
             moments = self._bounded(moments)
             total = self._mean_bound(moments) * moments.positions
         else:
-            positions, potentials = moments.positions, self.model_.potentials().double()
+            positions, potentials = moments.positions, self.model_.potentials()
             if method == "ring":
-                normaliser = float(transfer.ring_log_partition(potentials, positions)) / positions
+                normaliser = self._of_ring(positions) / positions
+            elif isinstance(potentials, TrigramPotentials):
+                raise SettingsError(
+                    "with sparse scores of three words in a row the bound is all but exact, and "
+                    "there is no annealed estimate beside it: choose method 'bound'."
+                )
             else:
                 generator = torch.Generator(device=potentials.unary.device)
                 generator.manual_seed(self.random_state)
-                estimate = annealed_ring(self.model_.potentials(), generator)
+                estimate = annealed_ring(potentials, generator)
                 normaliser = float(estimate.log_partition)
                 errors["standard_error"] = float(estimate.standard_error) * positions
                 errors["effective_chains"] = float(estimate.effective_chains)
                 errors["reliable"] = bool(estimate.reliable)
-            mean = float(WordFrequencies.of(moments, potentials.unary).mean_score(potentials))
-            total = (mean - normaliser) * positions
+            total = (self._mean_score(moments) - normaliser) * positions
         counts = moments.words, moments.sentences, int(moments.unary[self.vocabulary_.unknown])
         return TextScore(total, *counts, method, moments.positions, **errors)
 
@@ -291,7 +308,7 @@ class LanguageModel(WordSpace, ScoresText):
         if isinstance(X, Moments):
             raise DataError("score_samples needs the text itself, not only its moments.")
         ids = encode_corpus(hold(X), self.vocabulary_)
-        moments = moments_of(X, self.context, self.vocabulary_, ids=ids)
+        moments = self._counted(X, self.vocabulary_, ids)
         potentials, separator = self.model_.potentials().double(), self.vocabulary_.separator
         context = potentials.offsets
         # A sentence owns its words and the K separators behind it: pairs reach no further.
@@ -312,82 +329,6 @@ class LanguageModel(WordSpace, ScoresText):
         # Separators that round the ring of stars up belong to no sentence: shared by all.
         return np.asarray(shares + (total - shares.sum()) / len(shares))
 
-    def fill(
-        self, words: Sequence[str | None], n: int = 10, *, gap: str = "_"
-    ) -> list[tuple[str, float]]:
-        """The most probable words for the one gap of a sentence.
-
-        Parameters
-        ----------
-        words
-            The sentence, with None or `gap` for the missing word.
-        n
-            How many words to return.
-        gap
-            The word that marks the gap.
-
-        Returns
-        -------
-        list of (word, probability)
-            p(word | all other words), exactly, from both sides; the most probable first.  `<unk>`
-            is among them: any word outside the vocabulary.
-
-        """
-        gaps = [at for at, word in enumerate(words) if word is None or word == gap]
-        if len(gaps) != 1:
-            raise DataError(
-                f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r}, with spaces "
-                "around it."
-            )
-        vocabulary, context = self.vocabulary_, self.model_.offsets
-        edge = [vocabulary.separator] * context
-        known = vocabulary.encode(gap if word is None else word for word in words)
-        line = torch.tensor([*edge, *known.tolist(), *edge])
-        at = gaps[0] + context
-        before, after = line[at - context : at].flip(0), line[at + 1 : at + 1 + context]
-        potentials = moved(self.model_, torch.float64, torch.device("cpu")).potentials()
-        scores = potentials.conditional(before[None], after[None])[0]
-        scores[vocabulary.separator] = -torch.inf
-        chances, best = scores.softmax(0).topk(min(n, len(scores) - 1))
-        return list(zip(vocabulary.decode(best.tolist()), chances.tolist(), strict=True))
-
-    def sample(
-        self, n: int = 1, *, random_state: int | None = None, sweeps: int = 50
-    ) -> list[list[str]]:
-        """New sentences: a length as often as the text had it, then its words.
-
-        Parameters
-        ----------
-        n
-            How many sentences to draw.
-        random_state
-            Seed; None takes that of the model.
-        sweeps
-            Gibbs sweeps; small vocabularies need none, as their sentences are drawn exactly.
-
-        Returns
-        -------
-        list of list of str
-            The words of each sentence.
-
-        """
-        potentials = self.model_.potentials()
-        seen, counts = self._lengths
-        if not len(seen):
-            raise SettingsError("the moments this model was learned from have no lengths.")
-        seed = self.random_state if random_state is None else random_state
-        generator = np.random.default_rng(seed)
-        drawn = generator.choice(seen, size=n, p=counts / counts.sum())
-        separator, lengths = self.vocabulary_.separator, drawn.tolist()
-        own = torch.Generator(device=potentials.unary.device)
-        own.manual_seed(int(generator.integers(1 << 62)))
-        if potentials.states ** (potentials.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
-            sentences = transfer.exact_sentences(potentials.double(), separator, lengths, own)
-        else:
-            asked = torch.from_numpy(drawn)
-            sentences = transfer.gibbs_sentences(potentials, separator, asked, sweeps, own)
-        return [self.vocabulary_.decode(ids.tolist()) for ids in sentences]
-
     def _learned_parts(self) -> Parts:
         kept = {
             "log_partition_bound": asdict(self.log_partition_bound_),
@@ -397,16 +338,15 @@ class LanguageModel(WordSpace, ScoresText):
             "validation_bound": self.validation_bound_,
             **self._training_parts(),
         }
-        return kept, {**self.model_.parameters(), "lengths": torch.from_numpy(self._lengths)}
+        tensors = {**self.model_.parameters(), "lengths": torch.from_numpy(self._lengths)}
+        if isinstance(self.model_, TrigramModel):
+            tensors |= {f"codes.{name}": own for name, own in self.model_.codes.items()}
+        return kept, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        pairs = {name: tensors[name] for name in FORMS[self.form]}
-        duals, triples = tensors["duals"], tensors.get("triples")
-        self.model_ = model = NeighbourModel(tensors["unary"], pairs, triples, duals)
-        self.log_partition_bound_ = record(LogPartitionBound, learned["log_partition_bound"])
         self.vocabulary_ = Vocabulary(texts(learned, "words"))
-        if len(self.vocabulary_) != model.states or duals.shape != (model.offsets, model.states):
-            raise DataError("words, duals and scores differ in number")
+        self.model_ = model = self._restored_model(tensors)
+        self.log_partition_bound_ = record(LogPartitionBound, learned["log_partition_bound"])
         self.unknown_seen_ = bool(learned["unknown_seen"])
         self._lengths = tensors["lengths"].cpu().numpy()
         self.bound_ = figure(learned["bound"])
@@ -414,8 +354,23 @@ class LanguageModel(WordSpace, ScoresText):
         self.validation_bound_ = None if held_out is None else figure(held_out)
         self._restore_training(model, learned)
 
+    def _restored_model(self, tensors: dict[str, Tensor]) -> NeighbourModel | TrigramModel:
+        words = self.vocabulary_
+        if "codes.triples" in tensors:
+            found = TrigramModel.from_tensors(tensors, words.separator)
+            if found.states != len(words):
+                raise DataError("words and scores differ in number")
+            return found
+        pairs = {name: tensors[name] for name in FORMS[self.form]}
+        duals, triples = tensors["duals"], tensors.get("triples")
+        model = NeighbourModel(tensors["unary"], pairs, triples, duals)
+        if len(words) != model.states or duals.shape != (model.offsets, model.states):
+            raise DataError("words, duals and scores differ in number")
+        return model
+
     def _stored_settings(self) -> dict[str, Any]:
         weights = list(self.log_partition_bound_.weights) if self.bound == "chains" else None
+        weights = weights or None  # sparse scores have none
         return {**super()._stored_settings(), "weights": weights}
 
     def _train(
@@ -424,9 +379,11 @@ class LanguageModel(WordSpace, ScoresText):
         moments: Moments,
         settings: LiftedSettings,
         validation: Moments | None,
-    ) -> LiftedFit[NeighbourModel]:
+    ) -> LiftedFit[Any]:
         if self.estimator != "bound":
             return train_direct(self.estimator, moments, text, settings)
+        if self.triples and self.form == "low-rank":
+            return train_trigrams(moments, settings, validation)
         if not (isinstance(self.weights, str) and self.bound == "chains"):
             return train_lifted(moments, settings, validation)
         if validation is None:
@@ -440,13 +397,49 @@ class LanguageModel(WordSpace, ScoresText):
 
     def _mean_bound(self, moments: Moments) -> float:
         """The lower bound on the log-likelihood per position of the ring that it is of."""
-        moments, potentials = self._bounded(moments), self.model_.potentials().double()
-        frequencies = WordFrequencies.of(moments, potentials.unary)
-        return lower_bound(potentials, frequencies, self.log_partition_bound_, moments.positions)
+        moments = self._bounded(moments)
+        normaliser = self.log_partition_bound_.per_position(moments.positions)
+        return self._mean_score(moments) - normaliser
+
+    def _mean_score(self, moments: Moments) -> float:
+        """The mean score of a position."""
+        potentials = self.model_.potentials().double()
+        if isinstance(potentials, TrigramPotentials):
+            found = TrigramFrequencies.of(moments, potentials.unary).mean_score(potentials)
+        else:
+            found = WordFrequencies.of(moments, potentials.unary).mean_score(potentials)
+        return float(found)
+
+    def _counted(
+        self,
+        text: Text | Moments,
+        known: Vocabulary | None,
+        ids: NDArray[np.int32] | None = None,
+    ) -> Moments:
+        """The moments of a text over a known vocabulary, or its own; `ids` where it is encoded."""
+        limits = {"vocabulary_size": self.vocabulary_size, "min_count": self.min_count}
+        more: dict[str, Any] = {"ids": ids, "triples": self.triples, **limits}
+        return moments_of(text, self.context, known, **more)
+
+    def _explicit(self) -> WordPotentials:
+        """All scores in double precision, those of all triples among them."""
+        potentials = self.model_.potentials().double()
+        if not isinstance(potentials, TrigramPotentials):
+            return potentials
+        reason = transfer.too_many_windows(potentials.states, 2, "Try method='bound'.")
+        if reason is not None:
+            raise InferenceError(reason)
+        return potentials.dense()
+
+    def _of_ring(self, positions: int) -> float:
+        """log Z of a ring; with sparse scores of three in a row, of one cut between sentences."""
+        sparse = isinstance(self.model_, TrigramModel)
+        anchor = self.vocabulary_.separator if sparse else None
+        return float(transfer.ring_log_partition(self._explicit(), positions, anchor))
 
     def _of_sentences(self, ids: NDArray[np.int32]) -> float:
         """The log-likelihood of sentences, given their lengths."""
-        potentials, separator = self.model_.potentials().double(), self.vocabulary_.separator
+        potentials, separator = self._explicit(), self.vocabulary_.separator
         words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
         lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
         totals = transfer.sentence_log_partitions(potentials, separator, max(map(len, lines)))
@@ -456,10 +449,34 @@ class LanguageModel(WordSpace, ScoresText):
             total += float(score - totals[len(line)])
         return total
 
-    @torch.no_grad()
     def _of_gaps(self, ids: NDArray[np.int32]) -> float:
         """The sum of log p(word | all other words)."""
-        scores, separator = self.model_.potentials(), self.vocabulary_.separator
-        gaps = Gaps.of(ids, separator, scores.offsets).to(scores.unary.device)
-        pieces = (log_conditionals(scores, own, separator) for own in gaps.split(WORDS_AT_A_TIME))
-        return sum(float(piece.double().sum()) for piece in pieces)
+        return float(self._gap_log_likelihoods(ids).sum())
+
+    def prune(self, size: int, X: Text | Moments) -> Self:
+        """Keeps the most useful sparse scores of a model with `triples`, and proves its bound anew.
+
+        Parameters
+        ----------
+        size
+            How many sparse scores of pairs and triples to keep.  A score w of what the field has
+            with frequency p counts as p (exp(-w) - 1 + w): so much relative entropy is lost
+            without it.
+        X
+            The training text, or its counts, for `bound_`; `validation_bound_` becomes None.
+
+        Returns
+        -------
+        LanguageModel
+            The estimator itself.
+
+        """
+        model = self._trigrams("prune")
+        if size < 0:
+            raise SettingsError(f"size must be >= 0; got {size}.")
+        moments = self._counted(X, self.vocabulary_)
+        self.model_ = model.pruned(size, *trigram_marginals(model.potentials()))
+        self.log_partition_bound_ = certified(self.model_.potentials()).bound
+        self._right = None
+        self.bound_, self.validation_bound_ = self._mean_bound(moments), None
+        return self

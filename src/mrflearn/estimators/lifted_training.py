@@ -30,6 +30,7 @@ from mrflearn.models.lifted import (
     moved,
     spectral_start,
 )
+from mrflearn.models.trigrams import TrigramModel
 from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.lifted import (
     Frequencies,
@@ -50,17 +51,18 @@ from mrflearn.training.sgd import Adagrad
 
 
 M = TypeVar("M", NeighbourModel, JointTaggerModel)
+F = TypeVar("F", NeighbourModel, JointTaggerModel, TrigramModel)
 Bound: TypeAlias = Stars | Chains | Windows | TagChains
 
 
-class LiftedFit(NamedTuple, Generic[M]):
+class LiftedFit(NamedTuple, Generic[F]):
     """How training went, its model with the duals of the bound, and log Z as certified."""
 
-    outcome: Outcome[M]
+    outcome: Outcome[F]
     log_partition_bound: LogPartitionBound
 
     @property
-    def model(self) -> M:
+    def model(self) -> F:
         """What was trained."""
         return self.outcome.model
 
@@ -102,10 +104,11 @@ def chosen_bound(
             f"scores of three words in a row are bounded by windows, not by {name}: choose bound "
             "'windows' (it needs a context of 2)."
         )
-    if settings.triples and moments.triples is None:
+    if settings.triples and moments.states > MOST_STATES:
         raise SettingsError(
-            f"there are no counts of triples of these {moments.states:,} words: texts of at most "
-            f"{MOST_STATES} words have them. Try a smaller vocabulary, or count the text itself."
+            f"free scores of three words in a row are for at most {MOST_STATES} words, not for "
+            f"{moments.states:,}. Try form='low-rank' with estimator='bound', or a smaller "
+            "vocabulary."
         )
     if name == "stars":
         return Stars(recorded=device.type == "cuda"), (1 / (offsets + 1),) * offsets
@@ -162,6 +165,7 @@ class LiftedSettings:
     form: Form = "low-rank"
     triples: bool = False
     dims: int = 30
+    l1: float | None = None
     l2: float | None = None
     max_iterations: int = 600
     max_evaluations: int | None = None
@@ -173,7 +177,7 @@ class LiftedSettings:
     progress: bool = False
     checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
-    start: NeighbourModel | None = None
+    start: NeighbourModel | TrigramModel | None = None
 
     def penalty(self, model: NeighbourModel, moments: Moments, scale: float = 1.0) -> Penalty:
         """L2 of all but scores of words, for an objective of `scale` times nats per position."""
@@ -262,6 +266,11 @@ def starting_point(
 ) -> NeighbourModel:
     """Where training begins: at an earlier model if one is given, else near the best."""
     earlier, offsets, states = settings.start, len(moments.offsets), moments.states
+    if isinstance(earlier, TrigramModel):
+        raise SettingsError(
+            "the earlier model has sparse scores of three words in a row: training cannot go on "
+            "from it. Set warm_start=False."
+        )
     if earlier is not None:
         if (earlier.offsets, earlier.states) != (offsets, states):
             raise SettingsError(

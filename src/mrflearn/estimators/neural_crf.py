@@ -36,10 +36,10 @@ from mrflearn.models.storage import figure, texts
 from mrflearn.nn.word_encoder import WordEncoder
 from mrflearn.objectives.base import under
 from mrflearn.objectives.problem import Penalty
+from mrflearn.training.adam import Adam
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Callback, EarlyStopping, Outcome
-from mrflearn.training.sgd import Adam
 
 MakeEncoder = Callable[..., nn.Module]  # from the numbers of words, characters and labels
 LONGEST_GRADIENT = 5.0  # for each sentence of a minibatch

@@ -36,6 +36,7 @@ class WordSpace(Estimator):
     context: int
     min_count: int
     vocabulary_size: int | None
+    triples: bool = False  # whether three words in a row are counted, too
     vocabulary_: Vocabulary
     vectors_: NDArray[np.float32]  # of each word, in the order of the vocabulary
 
@@ -61,12 +62,15 @@ class WordSpace(Estimator):
             context=self.context,
             vocabulary_size=self.vocabulary_size,
             min_count=self.min_count,
+            triples=self.triples,
         )
 
     def _moments(self, text: Text | Moments, known: Vocabulary | None = None) -> Moments:
         """Counts of a text over a known vocabulary, or its own; given counts, if they fit."""
-        size, least = self.vocabulary_size, self.min_count
-        return moments_of(text, self.context, known, vocabulary_size=size, min_count=least)
+        size, least, triples = self.vocabulary_size, self.min_count, self.triples
+        return moments_of(
+            text, self.context, known, vocabulary_size=size, min_count=least, triples=triples
+        )
 
     def frequent_words(self, n: int) -> list[str]:
         """The most frequent words.

@@ -28,7 +28,7 @@ from mrflearn.io.files import PathLike
 # All that the lifted language model reads of a corpus: word counts and pair counts at offsets.
 
 
-MOST_STATES = 128  # whose triples are counted: all their scores are C^3 numbers
+MOST_STATES = 128  # whose triples are counted unasked: free tables have C^3 numbers
 Offset: TypeAlias = tuple[int, ...]
 Counts: TypeAlias = NDArray[np.int64]
 Part: TypeAlias = tuple[ArrayLike, ArrayLike]  # keys, and a value of each
@@ -221,9 +221,11 @@ def _sum(parts: Sequence[Part]) -> tuple[Counts, Counts]:
 # One streaming pass over text into moments; memory follows distinct pairs, not the corpus.
 
 
-def count_text(*paths: PathLike, vocabulary: Vocabulary, context: int = 2) -> Moments:
+def count_text(
+    *paths: PathLike, vocabulary: Vocabulary, context: int = 2, triples: bool = False
+) -> Moments:
     """Moments of text files, one sentence a line, at the offsets 1 to `context`; `-` is stdin."""
-    counter = MomentsCounter(vocabulary, context)
+    counter = MomentsCounter(vocabulary, context, triples=triples)
     for block in corpus.read_blocks(*paths):
         counter.add(vocabulary.encode_block(block))
     return counter.moments()
@@ -236,10 +238,12 @@ class MomentsCounter:
     that follow its last sentence, so that each line end adds K separators and nothing is left over.
     """
 
-    def __init__(self, vocabulary: Vocabulary, context: int) -> None:
-        if context < 1:
+    def __init__(self, vocabulary: Vocabulary, context: int, *, triples: bool = False) -> None:
+        if context < 1 + triples:
+            counted = "triples" if triples else "pairs"
             raise DataError(
-                f"a context of {context} words has no pairs to count; ask for 1 or more."
+                f"a context of {context} words has no {counted} to count; ask for {1 + triples} or "
+                "more."
             )
         self.vocabulary = vocabulary
         self.context = context
@@ -249,7 +253,7 @@ class MomentsCounter:
         self._pairs = [_Runs() for _ in range(context)]
         self._lengths = _Runs()
         few = context > 1 and len(vocabulary) <= MOST_STATES
-        self._triples = _Runs() if few else None
+        self._triples = _Runs() if triples or few else None
 
     def add(self, ids: NDArray[np.int32]) -> None:
         """Count the next ids; `LINE_END_ID` ends a sentence, and empty sentences are skipped."""
@@ -330,6 +334,7 @@ def moments_of(
     ids: NDArray[np.int32] | None = None,
     vocabulary_size: int | None = None,
     min_count: int = 1,
+    triples: bool = False,
 ) -> Moments:
     """The moments of a text over a vocabulary (its own with None), or given ones if they fit.
 
@@ -338,12 +343,17 @@ def moments_of(
     """
     if isinstance(text, Moments):
         _check_usable(text, context, vocabulary)
+        if triples and text.triples is None:
+            raise DataError(
+                "these moments do not count three words in a row; count the text with triples "
+                "(`mrflearn count --triples`)."
+            )
         return text
     if vocabulary is None:
         text = corpus.hold(text)
         counts = corpus.count_corpus(text)
         vocabulary = Vocabulary.from_counts(counts, size=vocabulary_size, min_count=min_count)
-    counter = MomentsCounter(vocabulary, context)
+    counter = MomentsCounter(vocabulary, context, triples=triples)
     counter.add(corpus.encode_corpus(corpus.hold(text), vocabulary) if ids is None else ids)
     moments = counter.moments()
     if not moments.words:
@@ -375,10 +385,12 @@ def count_text_shards(
     vocabulary_size: int | None = None,
     min_count: int = 1,
     like: Moments | None = None,
+    triples: bool = False,
 ) -> Moments:
     """The moments of all files over their common vocabulary; each file is read twice.
 
-    With `like`, over the vocabulary and context of other moments.
+    With `like`, over the vocabulary and context of other moments, and with triples if these have
+    them.
     """
     if any(str(path) == "-" for path in paths):
         raise DataError("standard input flows by once only; give the text as files.")
@@ -387,9 +399,10 @@ def count_text_shards(
         vocabulary = Vocabulary.from_counts(counts, size=vocabulary_size, min_count=min_count)
     elif like.vocabulary is not None:
         vocabulary, context = like.vocabulary, like.context
+        triples = triples or like.triples is not None
     else:
         raise DataError("the moments to be like have no vocabulary; count them from a text.")
-    task = partial(count_text, vocabulary=vocabulary, context=context)
+    task = partial(count_text, vocabulary=vocabulary, context=context, triples=triples)
     moments = executor.total(task, paths)
     if not moments.words:
         raise DataError("there are no words in these files. Are they empty?")

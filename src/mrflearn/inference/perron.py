@@ -31,8 +31,8 @@ RightVectors = Float[Tensor, "k n"]
 Vectors: TypeAlias = Float[Tensor, "2 k n"]
 
 
-class PositiveMatrices(Protocol):
-    """Matrices M, one per row of vectors, by what they do; `weights` say how much each counts."""
+class RightMatrices(Protocol):
+    """Matrices M, one per row of vectors, that multiply right vectors; `weights`: of each."""
 
     @property
     def weights(self) -> Float[Tensor, " k"]: ...
@@ -43,6 +43,10 @@ class PositiveMatrices(Protocol):
         They differ where a sum is under the type's smallest number: it is raised to that number,
         so that vectors stay positive, or is -inf.
         """
+
+
+class PositiveMatrices(RightMatrices, Protocol):
+    """Matrices that multiply vectors from both sides."""
 
     def both_steps(self, vectors: Vectors) -> Vectors:
         """log (M^T u) and log (M v)."""
@@ -201,7 +205,7 @@ class Certificate:
 
 @torch.no_grad()
 def certify(
-    matrices: PositiveMatrices, start: RightVectors, *, tolerance: float = 1e-6, most: int = 200
+    matrices: RightMatrices, start: RightVectors, *, tolerance: float = 1e-6, most: int = 200
 ) -> Certificate:
     """Limits of the chains' value from right vectors `start`, to within `tolerance` if it can."""
     right, lower, upper = start, -math.inf, math.inf

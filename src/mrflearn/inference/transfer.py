@@ -29,8 +29,13 @@ MOST_WINDOW_STATES = 4096
 MOST_STEP_ENTRIES = 1 << 24
 
 
-def ring_log_partition(potentials: WordPotentials, positions: int) -> Float[Tensor, ""]:
-    """log Z of a ring, exactly; with gradients."""
+def ring_log_partition(
+    potentials: WordPotentials, positions: int, anchor: int | None = None
+) -> Float[Tensor, ""]:
+    """log Z of a ring, exactly; with gradients.
+
+    With an anchor, of rings that begin with K times that word.
+    """
     if positions <= potentials.offsets:
         raise InferenceError(
             f"a ring of {positions} words is too short for neighbours {potentials.offsets} away."
@@ -50,7 +55,10 @@ def ring_log_partition(potentials: WordPotentials, positions: int) -> Float[Tens
         top = power.detach().amax()
         power, factor = power / top, 2 * factor + top.log()
         positions >>= 1
-    return log_scale + result.trace().log()
+    if anchor is None:
+        return log_scale + result.trace().log()
+    window = sum(anchor * potentials.states**k for k in range(potentials.offsets))
+    return log_scale + result[window, window].log()
 
 
 def too_many_windows(

@@ -66,6 +66,11 @@ class NeighbourModel:
         named = ("table", "transitions", "right")
         return len(next(self.pairs[name] for name in named if name in self.pairs))
 
+    @property
+    def word_vectors(self) -> Float[Tensor, "c d"] | None:
+        """U, the vector of each word; free tables have none."""
+        return self.pairs.get("left")
+
     def parameters(self) -> dict[str, Tensor]:
         others = {"triples": self.triples, "duals": self.duals}
         held = {name: own for name, own in others.items() if own is not None}

@@ -27,6 +27,7 @@ from mrflearn.features.moments import Moments, ring_of
 from mrflearn.features.spelling import SpellingTable
 from mrflearn.features.tagged_sentences import JointMoments
 from mrflearn.graph.lifted import CENTRE, TagPotentials, WordPotentials
+from mrflearn.graph.trigrams import TrigramPotentials
 from mrflearn.inference.lifted import LiftedInference
 from mrflearn.inference.perron import onward
 from mrflearn.kernels.low_rank import SparseMatrix
@@ -296,7 +297,9 @@ class Gaps(NamedTuple):
         return [Gaps(*parts) for parts in zip(*(part.split(size) for part in self), strict=True)]
 
 
-def log_conditionals(scores: WordPotentials, gaps: Gaps, separator: int) -> Float[Tensor, " n"]:
+def log_conditionals(
+    scores: WordPotentials | TrigramPotentials, gaps: Gaps, separator: int
+) -> Float[Tensor, " n"]:
     """log p(word | all others); a word is never a separator, whose places are given."""
     figures = scores.conditional(gaps.before, gaps.after)
     banned = torch.arange(scores.states, device=figures.device) == separator

@@ -28,7 +28,8 @@ from torch import Tensor
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.base import Evaluation, Layout, Objective, Vector, total
 
-Strength = float | Mapping[str, float]  # one for all parameters, or by name (else 0)
+# One for all parameters, or by name (else 0); a tensor has strengths of single entries, or of rows.
+Strength = float | Mapping[str, float | Tensor]
 
 
 @final
@@ -36,8 +37,9 @@ Strength = float | Mapping[str, float]  # one for all parameters, or by name (el
 class Penalty:
     """Strengths of L1 and L2: a number for all parameters, or a mapping from names to numbers.
 
-    Parameters that a mapping does not name are not penalised.  Training adds the penalty once to
-    the summed objective.
+    A mapping may have a tensor instead, which is broadcast to the shape of the parameter.
+    Parameters that it does not name are not penalised.  Training adds the penalty once to the
+    summed objective.
     """
 
     l1: Strength = 0.0
@@ -47,7 +49,8 @@ class Penalty:
         for name, strength in (("l1", self.l1), ("l2", self.l2)):
             given = strength.values() if isinstance(strength, Mapping) else [strength]
             for own in given:
-                if not 0 <= own < math.inf:
+                least, most = torch.as_tensor(own).aminmax()
+                if not 0 <= least <= most < math.inf:
                     raise TrainingError(f"{name}: a strength must be finite and >= 0; got {own}.")
 
     def on(self, layout: Layout, like: Vector) -> FlatPenalty:
@@ -100,12 +103,13 @@ def _flat(strength: Strength, layout: Layout, like: Tensor) -> float | Tensor:
         raise TrainingError(
             f"there is no parameter '{unknown[0]}'; there are: {', '.join(layout.names)}."
         )
-    strengths = [float(strength.get(name, 0.0)) for name in layout.names]
+    strengths = [strength.get(name, 0.0) for name in layout.names]
     # Made entry by entry only where needed: one number costs no memory traffic.
-    if len(set(strengths)) == 1:
-        return strengths[0]
-    sizes = torch.tensor(layout.sizes, dtype=torch.int64)
-    return torch.tensor(strengths, dtype=like.dtype).repeat_interleave(sizes).to(like.device)
+    if not any(isinstance(own, Tensor) for own in strengths) and len(set(strengths)) == 1:
+        return float(strengths[0])
+    each = [torch.as_tensor(own, dtype=like.dtype) for own in strengths]
+    pairs = zip(each, layout.shapes, strict=True)
+    return torch.cat([own.expand(shape).reshape(-1) for own, shape in pairs]).to(like.device)
 
 
 # Coordinates in which the curvature is about one.

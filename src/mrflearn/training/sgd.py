@@ -1,9 +1,8 @@
-"""Stochastic gradient descent, Adagrad, Adam, passive-aggressive steps and AROW over minibatches.
+"""Stochastic gradient descent, Adagrad, passive-aggressive steps and AROW over minibatches.
 
 J. Duchi, E. Hazan and Y. Singer, Adaptive subgradient methods, JMLR 12 (2011).
 K. Crammer, O. Dekel, J. Keshet, S. Shalev-Shwartz and Y. Singer, Online passive-aggressive
 algorithms, JMLR 7 (2006).
-D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
 K. Crammer, A. Kulesza and M. Dredze, Adaptive regularization of weight vectors, NeurIPS 2009.
 """
 
@@ -109,13 +108,17 @@ class ByEpochs(ABC):
     def restore(self, state: EpochState, tensors: dict[str, Tensor]) -> None:
         restore_into(state, tensors)
 
+    def evaluate(self, problem: Problem, index: int, state: EpochState) -> Evaluation:
+        """One minibatch where the state stands."""
+        return problem.part(index, state.vector)
+
     def advance(self, problem: Problem, state: EpochState) -> None:
         """One pass over all minibatches, or the rest of one that was broken off."""
         count = problem.objective.parts
         # The order depends on seed and epoch alone, so a resumed training needs no random state.
         order = np.random.default_rng([problem.seed, state.iteration]).permutation(count)
         for index in order[state.position :].tolist():
-            found = problem.part(index, state.vector)
+            found = self.evaluate(problem, index, state)
             gradient = found.gradient
             state.sums += torch.stack((found.value.double(), gradient.dot(gradient).double()))
             state.step = self.move(state, found, state.updates / count)
@@ -181,42 +184,6 @@ class Adagrad(ByEpochs):
         squares = state.kept["squares"].addcmul_(gradient, gradient)
         state.vector.addcdiv_(gradient, squares.sqrt().add_(self.epsilon), value=-self.rate)
         return self.rate
-
-
-# Adam: steps of about the rate for every weight, along a gradient averaged over steps.
-
-
-@final
-@dataclass(frozen=True)
-class Adam(ByEpochs):
-    """w <- w - rate * m / (sqrt(v) + epsilon) [Kingma & Ba 2015, algorithm 1].
-
-    m and v are the means of the gradient of one minibatch and of its square, of which a step
-    forgets the shares 1 - `beta1` and 1 - `beta2`, both divided by what zeros at the start leave
-    of them.  A gradient longer than `longest` is cut to that length; None: none is.
-    """
-
-    keeps: ClassVar[tuple[str, ...]] = ("first", "second")
-    rate: float = 1e-3
-    epochs: int = 50
-    decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    longest: float | None = None
-
-    def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
-        gradient, steps = found.gradient, state.updates + 1
-        if self.longest is not None:
-            length = torch.linalg.vector_norm(gradient)
-            gradient = gradient * (self.longest / length.clamp_min(self.longest))
-        first = state.kept["first"].lerp_(gradient, 1 - self.beta1)
-        second = state.kept["second"].mul_(self.beta2)
-        second.addcmul_(gradient, gradient, value=1 - self.beta2)
-        size = second.div(1 - self.beta2**steps).sqrt_().add_(self.epsilon)
-        rate = self.rate / (1 + self.decay * epochs)
-        state.vector.addcdiv_(first, size, value=-rate / (1 - self.beta1**steps))
-        return rate
 
 
 # Steps as long as a minibatch's hinge loss asks for: passive where there is none.
