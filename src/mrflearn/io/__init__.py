@@ -6,6 +6,7 @@ from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
     from mrflearn.io.alignments import Alignment as Alignment
+    from mrflearn.io.alignments import Focus as Focus
     from mrflearn.io.alignments import read_alignment as read_alignment
     from mrflearn.io.alignments import write_alignment as write_alignment
     from mrflearn.io.arpa import Arpa as Arpa
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from mrflearn.io.spans import spans_to_tags as spans_to_tags
     from mrflearn.io.spans import tags_to_spans as tags_to_spans
     from mrflearn.io.state_codes import StateCodes as StateCodes
+    from mrflearn.io.structures import Structure as Structure
+    from mrflearn.io.structures import read_structure as read_structure
     from mrflearn.io.trees import Tree as Tree
     from mrflearn.io.uai import UaiNetwork as UaiNetwork
     from mrflearn.io.uai import read_evidence as read_evidence
