@@ -11,7 +11,7 @@ from mrflearn.cli.options import listed, of_estimators, shard_paths
 from mrflearn.cli.output import remark
 from mrflearn.cli.train import Job
 from mrflearn.errors import DataError, MrflearnError, TrainingError
-from mrflearn.io.alignments import ALPHABETS, Molecule, holds_alignment, read_alignment
+from mrflearn.io.alignments import ALPHABETS, Alignment, Molecule, holds_alignment, read_alignment
 from mrflearn.io.files import write_text
 from mrflearn.io.samples import SampleTable, read_samples
 
@@ -25,6 +25,7 @@ def field(
     columns: str | None,
     molecule: Molecule,
     drop_inserts: bool,
+    focus: str | None,
     missing: bool,
 ) -> Any:
     """A field with free parameters on every variable and edge."""
@@ -33,29 +34,30 @@ def field(
     job.refuse("one file shows by itself whether values are missing", "missing")
     graph, estimator = job.given["graph"] or "complete", job.given["estimator"] or "auto"
     alignment = holds_alignment(samples[0])
-    family = alignment and graph == "complete" and estimator in ("auto", "pl")
+    family = alignment and graph == "complete" and estimator in ("auto", "pl", "pcd")
     if alignment:
         job.given["states"] = job.given["states"] or len(ALPHABETS[molecule])
     else:
-        job.refuse("only for alignments", "molecule", "drop_inserts")
+        job.refuse("only for alignments", "molecule", "drop_inserts", "focus")
     if family:
         job.refuse("the regularisation of an alignment's field is --l2-couplings", "l1", "l2")
-        job.given |= {"graph": None, "estimator": None}  # PottsField has no others
+        # PottsField has no other graph, and takes "pl" where nothing is said.
+        job.given |= {"graph": None, "estimator": "pcd" if estimator == "pcd" else None}
     else:
         settings = of_estimators("field").items()
         only = [name for name, (*_, kinds) in settings if list(kinds) == ["alignments"]]
-        job.refuse("only for an alignment on the complete graph by pl", *only)
+        job.refuse("only for an alignment on the complete graph by pl or pcd", *only)
         if estimator not in ("auto", "lap", "consensus"):
             job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
     kind = "alignments" if family else "samples"
     model = job.make(kind, beside=LEARN if graph == "learn" else "")
-    rows = read_rows(samples[0], columns, molecule, drop_inserts)
+    given = (samples[0], columns, molecule, drop_inserts, focus)
+    rows = read_family(*given) if family else read_rows(*given)
     job.facts["samples"] = len(rows)
     if graph == "learn":
         return _on_found_edges(job, model, rows)
     job.fit(model, rows)
     if family:
-        job.facts["estimator"] = "pl"
         remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
     return model
 
@@ -64,7 +66,7 @@ def _of_shards(job: Job, paths: list[Path], columns: str | None, missing: bool) 
     """The field of several files, which are counted where they are read."""
     for path in filter(holds_alignment, paths):
         raise DataError("an alignment is learned from as one file, on this machine.", path=path)
-    job.refuse("only for alignments", "molecule", "drop_inserts")
+    job.refuse("only for alignments", "molecule", "drop_inserts", "focus")
     job.refuse("several files are counted again, and not saved.", "checkpoint")
     if job.given["graph"] == "learn":
         job.refuse("edges are found in one file on this machine; name the graph.", "graph")
@@ -93,16 +95,29 @@ def _on_found_edges(job: Job, model: Any, rows: SampleTable) -> Any:
 
 
 def read_rows(
-    path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool
+    path: Path,
+    columns: str | None,
+    molecule: Molecule,
+    drop_inserts: bool,
+    focus: str | None = None,
 ) -> SampleTable:
     """All rows of a file of samples, or of an alignment."""
     if not holds_alignment(path):
-        if drop_inserts or molecule != "protein":
-            raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")
+        if drop_inserts or molecule != "protein" or focus is not None:
+            named = "--molecule, --drop-inserts and --focus"
+            raise typer.BadParameter(f"{named} are only for alignments.")
         return read_samples(path, columns=_picked(columns))
+    alignment = read_family(path, columns, molecule, drop_inserts, focus)
+    return SampleTable(None, alignment.values, molecule=alignment.molecule)
+
+
+def read_family(
+    path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool, focus: str | None
+) -> Alignment:
+    """The sequences of an alignment, with remarks on what was read otherwise than written."""
     if columns is not None:
         raise typer.BadParameter(f"--keep: {path} is an alignment, and all of it is used.")
-    alignment = read_alignment(path, molecule, drop_inserts=drop_inserts)
+    alignment = read_alignment(path, molecule, drop_inserts=drop_inserts, focus=focus)
     if alignment.unknown:
         remark(f"{alignment.unknown:,} letters outside the {molecule} alphabet are gaps")
     hollow = int(((alignment.values == 0).mean(axis=0) > MOSTLY).sum())
@@ -111,7 +126,7 @@ def read_rows(
             f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
             "where lower case marks insertions, --drop-inserts leaves them out"
         )
-    return SampleTable(None, alignment.values, molecule=molecule)
+    return alignment
 
 
 def _picked(columns: str | None) -> list[str | int] | None:

@@ -25,7 +25,7 @@ DESCRIPTIONS = {
     "MarkovField": "fields:FieldDescription",
     "NgramLanguageModel": "language_models:NgramDescription",
     "PCFG": "grammars:GrammarDescription",
-    "PottsField": "fields:FieldDescription",
+    "PottsField": "families:FamilyDescription",
     "SkipChainCRF": "labellers:LayeredDescription",
     "WordVectors": "language_models:VectorDescription",
 }

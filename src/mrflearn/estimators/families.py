@@ -17,7 +17,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import state_rows
-from mrflearn.graph.contacts import contact_scores
+from mrflearn.graph.contacts import contact_scores, strongest_pairs
 from mrflearn.graph.potentials import Potentials
 from mrflearn.io.alignments import ALPHABETS, Alignment, Focus, Molecule
 from mrflearn.io.files import PathLike
@@ -117,6 +117,30 @@ class FamilyQuestions(FieldQuestions):
         size, gap = len(model.fields), None if self.ignore_gaps else 0
         scores = contact_scores(model.pairs.t(), model.couplings, size, gap=gap)
         return np.asarray(scores.cpu())
+
+    def contact_table(self, apart: int = 4) -> dict[str, list[Any]]:
+        """All pairs of columns with their contact scores, strongest first.
+
+        Parameters
+        ----------
+        apart
+            Least distance of the columns of a pair.
+
+        Returns
+        -------
+        dict of lists
+            `i`, `letter_i`, `j`, `letter_j` (positions, and letters of the focus: "-" where there
+            is none) and `score`; `pd.DataFrame` takes them.
+
+        """
+        scores = self.contacts_
+        pairs = strongest_pairs(torch.as_tensor(scores), scores.size, apart=apart).numpy()
+        letters = "-" * len(scores) if self.focus_ is None else self.focus_.letters
+        table: dict[str, list[Any]] = {}
+        for name, own in zip("ij", pairs.T, strict=True):
+            table[name] = self.positions_[own].tolist()
+            table[f"letter_{name}"] = [letters[column] for column in own]
+        return {**table, "score": scores[pairs[:, 0], pairs[:, 1]].tolist()}
 
     def score_mutants(
         self, mutants: str | Sequence[str], sequence: str | None = None
