@@ -32,7 +32,11 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
     own = _description(verb, kind, f"{model} holds a {kind}")
     read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
     refuse_idle(ctx, {name: reason for name in asked if name not in read})
-    if "file" in asked and asked["file"] is None and not (asked.get("mutants") or asked.get("scan")):
+    if (
+        "file" in asked
+        and asked["file"] is None
+        and not (asked.get("mutants") or asked.get("scan"))
+    ):
         raise typer.BadParameter("Missing argument 'FILE'.")
     description = own(loaded)
     method = getattr(description, VERBS[verb])

@@ -51,8 +51,8 @@ def field(
             job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
     kind = "alignments" if family else "samples"
     model = job.make(kind, beside=LEARN if graph == "learn" else "")
-    given = (samples[0], columns, molecule, drop_inserts, focus)
-    rows = read_family(*given) if family else read_rows(*given)
+    source = (samples[0], columns, molecule, drop_inserts, focus)
+    rows: Any = read_family(*source) if family else read_rows(*source)
     job.facts["samples"] = len(rows)
     if graph == "learn":
         return _on_found_edges(job, model, rows)

@@ -148,7 +148,7 @@ class FamilyDescription(FieldDescription):
     def _drawn_scan(self) -> Blocks:
         try:
             small = len(self.model.positions_) <= MOST_SCANNED
-            return [own for own in self._scan(None, None) if isinstance(own, Picture)][: int(small)]
+            return self._scan(None, None)[-1:] if small else []
         except (SettingsError, DataError):  # of numbers, or of a sequence with gaps
             return []
 
@@ -176,4 +176,3 @@ def _write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     with write_text(path) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerows([list(columns), *zip(*columns.values(), strict=True)])
-

@@ -104,7 +104,8 @@ class MarkovField(FieldQuestions):
         `"auto"` chooses by graph and samples, and says which and why (`choice_`); `"lap"` (each
         clique from its neighbourhood; small degree, any size), `"pl"` (pseudolikelihood, any
         graph), `"ml"` (exact maximum likelihood, small treewidth), `"bp"` (the same with loopy
-        belief propagation), `"consensus"` (each variable by itself, then averaged), `"pw"` (each
+        belief propagation), `"pcd"` (the same with Markov chains: persistent contrastive
+        divergence), `"consensus"` (each variable by itself, then averaged), `"pw"` (each
         clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).  These two and `"bp"`
         are biased, however well they converge: `"pw"` where cliques overlap, the others where the
         graph has loops.
@@ -220,8 +221,8 @@ class MarkovField(FieldQuestions):
     ) -> Self:
         """Learns from files of samples, each counted where the executor runs.
 
-        For `"lap"`, `"ml"`, `"bp"` and `"pw"`, which need counts alone.  Set `states` where the
-        first file may not show them all.
+        For `"lap"`, `"ml"`, `"bp"`, `"pcd"` and `"pw"`, which need counts alone.  Set `states`
+        where the first file may not show them all.
 
         Parameters
         ----------
@@ -251,7 +252,7 @@ class MarkovField(FieldQuestions):
         return self._keep(training.from_shards(graph, count, files, place, rows))
 
     def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
-        """Learns from clique histograms, which is all that `"ml"`, `"bp"` and `"pw"` need.
+        """Learns from clique histograms, all that `"ml"`, `"bp"`, `"pcd"` and `"pw"` need.
 
         Parameters
         ----------

@@ -33,9 +33,10 @@ from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import column_name
 from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
 from mrflearn.objectives.base import Autograd, Objective
+from mrflearn.objectives.contrastive import PersistentContrast
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
-from mrflearn.objectives.problem import Cholesky, Penalty
+from mrflearn.objectives.problem import Cholesky, Diagonal, Penalty, Scaling
 from mrflearn.objectives.pseudolikelihood import (
     BlanketPseudolikelihood,
     Blankets,
@@ -53,11 +54,12 @@ from mrflearn.training.loop import minimise
 from mrflearn.training.newton import LocalNewton, LocalSolution
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
+from mrflearn.training.sgd import SGD
 
 if TYPE_CHECKING:
     from mrflearn.estimators.field import MarkovField
 
-FieldCriterion = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
+FieldCriterion = Literal["lap", "pl", "ml", "bp", "pcd", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
 _Seen = tuple[Samples, BlanketPseudolikelihood | None]  # complete rows, and counts of blankets
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
@@ -66,6 +68,9 @@ CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
 MOST_PARAMETERS = 3000  # of a search in scaled coordinates: their covariance is a square table
 # Loopy messages on strongly coupled fields circle without damping.
 LOOPY = BeliefPropagation(damping=0.3)
+# Persistent chains; where the curvature is about one, so much of the way to the optimum is gone at
+# a time, and a tenth as much at the end.
+CHAINS, SWEEPS, RATE, DECAY = 1000, 5, 0.2, 9.0
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
 NAMED = 3  # states that a warning lists
 REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
@@ -102,7 +107,7 @@ class FieldTraining:
             raise SettingsError(f"estimator '{name}' is over in one step and keeps no checkpoint.")
         if l2 and name == "pmm":
             raise SettingsError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
-        if l1 and name in ("pw", "pmm", "consensus"):
+        if l1 and name in ("pw", "pmm", "consensus", "pcd"):
             raise SettingsError(f"estimator '{name}' takes no l1; 'lap' and 'pl' do.")
 
     def __call__(self, graph: FactorGraph, samples: Samples) -> Fitted:
@@ -188,7 +193,7 @@ class FieldTraining:
         `some` of the rows, where they are at hand, make the search quicker and change no answer.
         """
         self.check_memory(parameter_count(graph), graph.device)
-        if self.estimator not in ("ml", "bp", "pw", "pmm"):
+        if self.estimator not in ("ml", "bp", "pcd", "pw", "pmm"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of "
                 "cliques; give it samples, or use 'ml', 'bp' or 'pw'."
@@ -198,6 +203,9 @@ class FieldTraining:
             return lap.pieces(graph, counts, self.newton)
         if self.estimator == "pmm":
             return lap.pseudo_moments(graph, counts)
+        if self.estimator == "pcd":
+            outcome = self._boltzmann(graph, counts, some)
+            return outcome if warned else self._bounded(outcome)
         inference = JunctionTree() if self.estimator == "ml" else LOOPY
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
         objective.advice = LOOPY_ADVICE if self.estimator == "bp" else ""
@@ -206,6 +214,36 @@ class FieldTraining:
             seen = some, count_blankets(graph, some)
         outcome = self._minimise(objective, seen, float(counts.weights.sum()))
         return outcome if warned else self._bounded(outcome)
+
+    def _boltzmann(self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None) -> Fitted:
+        """The mean of the last half of the iterates of persistent contrastive divergence."""
+        own, weight = self.settings, float(counts.weights.sum())
+        start, data = TabularModel.zeros(graph), [table / weight for table in counts.counts]
+        objective = PersistentContrast(
+            start,
+            data,
+            CHAINS,
+            sweeps=SWEEPS,
+            weight=weight,
+            l2=own.l2,
+            seed=own.random_state,
+        )
+        vector: Tensor | None = None
+        scaling: Scaling = _independent_curvature(objective, data, weight)
+        if some is not None and self._scales(graph):
+            seen = some, count_blankets(graph, some)
+            vector, scaling = starting_point(own, graph, seen, weight)
+        limit = own.max_iterations
+        optimiser = SGD(rate=RATE, epochs=limit, decay=DECAY / limit, average_from=1 + limit // 2)
+        return minimise(
+            objective,
+            optimiser,
+            start=vector,
+            scaling=scaling,
+            progress=own.verbose,
+            checkpoint=self.checkpoint,
+            resume=self.resume,
+        )
 
     def from_shards(
         self,
@@ -227,7 +265,7 @@ class FieldTraining:
                 "missing values in several files can be learned from by 'lap' alone, not by "
                 f"'{self.estimator}'; in one file by 'pl' too."
             )
-        if self.estimator not in ("ml", "bp", "pw"):
+        if self.estimator not in ("ml", "bp", "pcd", "pw"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs whole rows, which shards do not hand out; "
                 "give it samples in one file, or use 'lap', 'ml', 'bp' or 'pw'."
@@ -356,6 +394,19 @@ class FieldTraining:
             checkpoint=self.checkpoint,
             resume=self.resume,
         )
+
+
+def _independent_curvature(
+    objective: PersistentContrast[TabularModel], data: Sequence[Tensor], weight: float
+) -> Diagonal:
+    """Coordinates that suit the variances of the features in the data."""
+    model = objective.model
+    parts = []
+    for value, group, table in zip(model.values, model.graph.groups, data, strict=True):
+        free = table[(slice(None), *[slice(1, None)] * group.arity)]
+        share = torch.zeros_like(value).index_add_(0, group.table, (free * (1 - free)).to(value))
+        parts.append((weight * share + 1).rsqrt().flatten())
+    return Diagonal(torch.cat(parts))
 
 
 def _solve_counted(

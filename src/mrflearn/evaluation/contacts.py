@@ -90,9 +90,7 @@ def compare_contacts(
     return ContactComparison(structure, residues, cutoff, apart, pairs, far[order])
 
 
-def align_to_structure(
-    frequencies: Array, letters: str, structure: Structure
-) -> NDArray[np.int64]:
+def align_to_structure(frequencies: Array, letters: str, structure: Structure) -> NDArray[np.int64]:
     """The residue of each column, -1 where it has none: the best alignment of both.
 
     A residue in a column is worth log(its letter's frequency there / its frequency in all columns);

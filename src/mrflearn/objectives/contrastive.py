@@ -10,7 +10,6 @@ f_ij(a, b) - f_i(a) f_j(b): their Pearson correlation, data against chains [Figl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar, final
 
@@ -24,7 +23,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import lone_cliques
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.sampling import Conditionals
-from mrflearn.kernels.potts_gibbs import Chains, joint_frequencies, potts_sweeps
+from mrflearn.kernels.potts_gibbs import Chains, PottsGibbs, joint_frequencies
 from mrflearn.models.potts import spread
 from mrflearn.objectives.base import Evaluation, Objective, Vector
 from mrflearn.objectives.likelihood import FieldModel
@@ -34,18 +33,16 @@ M = TypeVar("M", bound=FieldModel)
 Tables = Sequence[Tensor]  # of each factor group: factors x states x states ...
 
 
-@dataclass(frozen=True, eq=False)
+@final
 class GibbsChains:
     """How chains on one graph move, and the frequencies they show.
 
     Fields with most pairs and equal numbers of states have a kernel of their own.
     """
 
-    graph: FactorGraph
-    states: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "states", self.graph.most_states)
+    def __init__(self, graph: FactorGraph) -> None:
+        self.graph, self.states = graph, graph.most_states
+        self.kernel: PottsGibbs | None = None
 
     @cached_property
     def dense(self) -> bool:
@@ -75,7 +72,9 @@ class GibbsChains:
             fields = potentials.unary_scores()
             pairs = torch.cat([own for group, own in tables if group.arity == 2])
             whole = spread(pairs, self.pairs, self.graph.variables)
-            return potts_sweeps(fields, whole, chains, sweeps, generator)
+            if self.kernel is None:
+                self.kernel = PottsGibbs(len(chains), fields)
+            return self.kernel(fields, whole, chains, sweeps, generator)
         conditionals, states = Conditionals.of(potentials), chains.t().contiguous()
         for _ in range(sweeps):
             conditionals.sweep(states, generator)

@@ -133,24 +133,26 @@ def draw_contact_map(
     return figure
 
 
-def draw_mutant_scan(
-    scores: ArrayLike, positions: Sequence[int], letters: str, wild: str
-) -> Any:
+def draw_mutant_scan(scores: ArrayLike, positions: Sequence[int], letters: str, wild: str) -> Any:
     """The effect of every letter (rows) at every position (columns); dots mark what is there."""
     matrix = _numbers(scores, "a matrix")
     order = sorted(range(len(letters)), key=lambda k: BY_PROPERTY.find(letters[k]))
-    places = np.arange(len(positions))
     width = min(24.0, max(5.6, 1.8 + 0.13 * len(positions)))
     figure, (axis,) = panels(1, width=width, height=1.2 + 0.17 * len(letters))
     colours, low, high = _colours(matrix, signed=True)
     image = axis.imshow(
-        matrix[:, order].T, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest"
+        matrix[:, order].T,
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        aspect="auto",
+        interpolation="nearest",
     )
     rows = [order.index(letters.index(own)) for own in wild]
-    axis.scatter(places, rows, s=5, color=INK, lw=0)
+    axis.scatter(range(len(rows)), rows, s=5, color=INK, lw=0)
     every = next(n for n in (1, 5, 10, 20, 50, 100, 10**9) if len(positions) <= 40 * n)
-    ticks = [place for place in places if every == 1 or positions[place] % every == 0]
-    axis.set_xticks(ticks, [positions[place] for place in ticks], fontsize=8)
+    ticks = {place: at for place, at in enumerate(positions) if every == 1 or at % every == 0}
+    axis.set_xticks(list(ticks), list(ticks.values()), fontsize=8)
     axis.set_yticks(range(len(order)), [letters[k] for k in order], fontsize=7)
     axis.set(xlabel="position", ylabel="new letter")
     axis.spines[:].set_visible(True)
