@@ -71,6 +71,7 @@ LOOPY = BeliefPropagation(damping=0.3)
 # Persistent chains; where the curvature is about one, so much of the way to the optimum is gone at
 # a time, and a tenth as much at the end.
 CHAINS, SWEEPS, RATE, DECAY = 1000, 5, 0.2, 9.0
+DRAWN = 10_000  # rows of independent variables, whose covariance gives the coordinates
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
 NAMED = 3  # states that a warning lists
 REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
@@ -218,7 +219,8 @@ class FieldTraining:
     def _boltzmann(self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None) -> Fitted:
         """The mean of the last half of the iterates of persistent contrastive divergence."""
         own, weight = self.settings, float(counts.weights.sum())
-        start, data = TabularModel.zeros(graph), [table / weight for table in counts.counts]
+        data = [table / weight for table in counts.counts]
+        start = _independent(graph, data)
         objective = PersistentContrast(
             start,
             data,
@@ -228,11 +230,18 @@ class FieldTraining:
             l2=own.l2,
             seed=own.random_state,
         )
-        vector: Tensor | None = None
-        scaling: Scaling = _independent_curvature(objective, data, weight)
-        if some is not None and self._scales(graph):
-            seen = some, count_blankets(graph, some)
-            vector, scaling = starting_point(own, graph, seen, weight)
+        vector = objective.start
+        scaling: Scaling
+        if self._scales(graph):
+            if some is not None:
+                seen = some, count_blankets(graph, some)
+                vector, scaling = starting_point(own, graph, seen, weight)
+            else:
+                rows = objective.moves.begin(start.potentials(), DRAWN, objective.generator)
+                curvature = feature_covariance(graph, Samples.of(rows)) * (weight / DRAWN)
+                scaling = Cholesky.of(curvature, vector, max(own.l2, 1.0))
+        else:
+            scaling = _independent_curvature(start, data, weight)
         limit = own.max_iterations
         optimiser = SGD(rate=RATE, epochs=limit, decay=DECAY / limit, average_from=1 + limit // 2)
         return minimise(
@@ -396,11 +405,25 @@ class FieldTraining:
         )
 
 
-def _independent_curvature(
-    objective: PersistentContrast[TabularModel], data: Sequence[Tensor], weight: float
-) -> Diagonal:
+def _independent(graph: FactorGraph, data: Sequence[Tensor]) -> TabularModel:
+    """The field of independent variables with these frequencies, where it has their tables."""
+    values = []
+    for group, value, table in zip(
+        graph.groups, TabularModel.zeros(graph).values, data, strict=True
+    ):
+        own = value
+        if group.arity == 1 and len(group):
+            scores = (table + 1e-3).log().to(value)
+            total = torch.zeros_like(value).index_add_(
+                0, group.table, scores[:, 1:] - scores[:, :1]
+            )
+            own = total / group.table.bincount(minlength=len(value)).unsqueeze(1)
+        values.append(own)
+    return TabularModel(graph, tuple(values))
+
+
+def _independent_curvature(model: TabularModel, data: Sequence[Tensor], weight: float) -> Diagonal:
     """Coordinates that suit the variances of the features in the data."""
-    model = objective.model
     parts = []
     for value, group, table in zip(model.values, model.graph.groups, data, strict=True):
         free = table[(slice(None), *[slice(1, None)] * group.arity)]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TypeVar, final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -145,8 +146,9 @@ class PersistentContrast(Objective[M]):
     @property
     def generator(self) -> torch.Generator:
         """The source of random numbers of the next evaluation."""
-        device = self.data[0].device
-        return torch.Generator(device).manual_seed((self.seed << 32) + self.commits)
+        # Some generators read 32 bits of their seed.
+        (own,) = np.random.SeedSequence([self.seed, self.commits]).generate_state(1).tolist()
+        return torch.Generator(self.data[0].device).manual_seed(own)
 
     def part(self, index: int, vector: Vector) -> Evaluation:  # noqa: ARG002
         leaf = vector.detach().requires_grad_(True)
