@@ -177,7 +177,8 @@ class PottsField(FamilyQuestions):
         )
         frequencies = _frequencies(rows, weights, states)
         fitted = self._pseudolikelihood if self.estimator == "pl" else self._boltzmann
-        saved = {"checkpoint": checkpoint, "resume": resume, "progress": self.verbose}
+        saved: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
+        saved |= {"data": (rows, weights, states), "progress": self.verbose}
         start, samples = _independent(frequencies, dtype), Samples(rows, weights)
         self.outcome_ = fitted(start, samples, frequencies, saved)
         self.model_ = self.outcome_.model

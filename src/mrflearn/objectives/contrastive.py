@@ -104,7 +104,7 @@ def connected_correlations(tables: Tables) -> Float[Tensor, " c"]:
         for table in tables
         if table.ndim == 3
     ]
-    return torch.cat([torch.zeros(0), *parts]) if parts else torch.zeros(0)
+    return torch.cat(parts) if parts else torch.zeros(0)
 
 
 def pearson(one: Float[Tensor, " c"], other: Float[Tensor, " c"]) -> Float[Tensor, ""]:
