@@ -254,7 +254,9 @@ class MarkovField(FieldQuestions):
         self.spins_ = first.spins
         return self._keep(training.from_shards(graph, count, files, place, rows))
 
-    def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
+    def fit_counts(
+        self, counts: Sequence[ArrayLike], variances: Sequence[ArrayLike] | None = None
+    ) -> Self:
         """Learns from clique histograms, all that `"ml"`, `"bp"`, `"pcd"` and `"pw"` need.
 
         Parameters
@@ -262,10 +264,15 @@ class MarkovField(FieldQuestions):
         counts
             For each factor group of the graph, in its order: how often each factor's variables
             were seen in each joint state (factors x states x states ...).
+        variances
+            Of `"ml"` and `"bp"`: the variance of the noise of each count, as that of counts made
+            private; one number or array for each group.  Such counts may be negative and contradict
+            each other: the field found is the most probable one of so many rows, whose own counts
+            are close to those given.
 
         """
         device = choose_device(self.device)
-        arrays = (np.asarray(own, dtype=np.float64) for own in counts)
+        arrays = [np.asarray(own, dtype=np.float64) for own in counts]
         tables = tuple(torch.as_tensor(own, device=device) for own in arrays)
         graph = field_graph(self.graph, self.states or 2, None).to(device)
         self.spins_, self.codes_ = False, None
@@ -275,7 +282,16 @@ class MarkovField(FieldQuestions):
         if seen != shapes:
             raise GraphError(f"the histograms have the shapes {seen}; this graph needs {shapes}.")
         weight = tables[0][0].sum().reshape(1)
-        return self._keep(training.from_counts(graph, CliqueCounts(tables, weight)))
+        if variances is None:
+            return self._keep(training.from_counts(graph, CliqueCounts(tables, weight)))
+        if len(variances) != len(tables):
+            raise GraphError(f"{len(variances)} variances, for {len(tables)} groups of counts.")
+        noise = [
+            torch.as_tensor(np.broadcast_to(np.asarray(own, dtype=np.float64), a.shape).copy())
+            for own, a in zip(variances, arrays, strict=True)
+        ]
+        noise = [own.to(device) for own in noise]
+        return self._keep(training.from_noisy_counts(graph, CliqueCounts(tables, weight), noise))
 
     @property
     def graph_(self) -> FactorGraph:

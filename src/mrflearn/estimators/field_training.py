@@ -19,6 +19,7 @@ from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import require_memory
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.gauges import reference_gauge
 from mrflearn.graph.neighbourhood import (
     Auxiliary,
     Neighbourhoods,
@@ -31,7 +32,7 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import column_name
-from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
+from mrflearn.models.tabular import FullTables, ParameterLayout, TabularModel, parameter_count
 from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.contrastive import PersistentContrast
 from mrflearn.objectives.likelihood import Likelihood
@@ -213,6 +214,42 @@ class FieldTraining:
             seen = some, count_blankets(graph, some)
         outcome = self._minimise(objective, seen, float(counts.weights.sum()))
         return outcome if warned else self._bounded(outcome)
+
+    def from_noisy_counts(
+        self, graph: FactorGraph, counts: CliqueCounts, variances: Sequence[Tensor]
+    ) -> Fitted:
+        """The field of most entropy and least weighted squares of what it misses of the counts.
+
+        It maximises N H(mu) - sum (N mu - counts)^2 / (2 variance) over marginals mu, whose dual is
+        the likelihood with an L2 penalty of half the variance on each entry of full tables
+        [Dudik, Phillips & Schapire 2007].
+        """
+        own = self.settings
+        if self.estimator not in ("ml", "bp") or own.l1:
+            raise SettingsError("noisy counts are for the estimators 'ml' and 'bp', without l1.")
+        if any(len(group.table.unique()) < len(group) for group in graph.groups):
+            raise SettingsError("noisy counts are for graphs whose factors have their own tables.")
+        if any(not bool((noise >= 0).all() & noise.isfinite().all()) for noise in variances):
+            raise SettingsError("variances must be finite and >= 0.")
+        self.check_memory(sum(table.numel() for table in counts.counts), graph.device)
+        likelihood = Likelihood(JunctionTree() if self.estimator == "ml" else LOOPY)
+        total = float(counts.weights.sum())
+
+        def loss(model: FullTables, batch: CliqueCounts) -> Tensor:
+            pairs = zip(model.values, batch.counts, variances, strict=True)
+            value = total * likelihood.inference(model.potentials()).log_partition.sum()
+            for values, seen, noise in pairs:
+                value = value + ((noise / 2 + own.l2) * values.square() - seen * values).sum()
+            return value
+
+        start = FullTables(graph, tuple(map(torch.zeros_like, counts.counts)))
+        outcome: Outcome[FullTables] = minimise(
+            Autograd(start, [counts], loss),
+            LBFGS(max_iterations=own.max_iterations, tolerance=own.tolerance),
+            progress=own.verbose,
+        )
+        gauged = reference_gauge(outcome.model.potentials())
+        return replace(outcome, model=TabularModel.from_potentials(gauged))
 
     def _boltzmann(self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None) -> Fitted:
         """The mean of the last half of the iterates of persistent contrastive divergence."""

@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     from mrflearn.io.grmm import LayeredSequence as LayeredSequence
     from mrflearn.io.grmm import read_grmm as read_grmm
     from mrflearn.io.grmm import write_grmm as write_grmm
+    from mrflearn.io.potts_files import CouplingsFile as CouplingsFile
+    from mrflearn.io.potts_files import read_ccmpred as read_ccmpred
+    from mrflearn.io.potts_files import read_plmc as read_plmc
+    from mrflearn.io.potts_files import write_ccmpred as write_ccmpred
+    from mrflearn.io.potts_files import write_plmc as write_plmc
     from mrflearn.io.ptb import read_trees as read_trees
     from mrflearn.io.ptb import write_trees as write_trees
     from mrflearn.io.samples import SampleTable as SampleTable
