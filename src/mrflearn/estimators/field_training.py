@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -34,10 +34,9 @@ from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import column_name
 from mrflearn.models.tabular import FullTables, ParameterLayout, TabularModel, parameter_count
 from mrflearn.objectives.base import Autograd, Objective
-from mrflearn.objectives.contrastive import PersistentContrast
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
-from mrflearn.objectives.problem import Cholesky, Diagonal, Penalty, Scaling
+from mrflearn.objectives.problem import Cholesky, Penalty
 from mrflearn.objectives.pseudolikelihood import (
     BlanketPseudolikelihood,
     Blankets,
@@ -48,14 +47,13 @@ from mrflearn.objectives.pseudolikelihood import (
     dense_pseudolikelihood,
     is_dense,
 )
-from mrflearn.training import lap
+from mrflearn.training import boltzmann, lap
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
 from mrflearn.training.newton import LocalNewton, LocalSolution
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
-from mrflearn.training.sgd import SGD
 
 if TYPE_CHECKING:
     from mrflearn.estimators.field import MarkovField
@@ -69,10 +67,6 @@ CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
 MOST_PARAMETERS = 3000  # of a search in scaled coordinates: their covariance is a square table
 # Loopy messages on strongly coupled fields circle without damping.
 LOOPY = BeliefPropagation(damping=0.3)
-# Persistent chains; where the curvature is about one, so much of the way to the optimum is gone at
-# a time, and a tenth as much at the end.
-CHAINS, SWEEPS, RATE, DECAY = 1000, 5, 0.2, 9.0
-DRAWN = 10_000  # rows of independent variables, whose covariance gives the coordinates
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
 NAMED = 3  # states that a warning lists
 REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
@@ -243,7 +237,7 @@ class FieldTraining:
             return value
 
         start = FullTables(graph, tuple(map(torch.zeros_like, counts.counts)))
-        outcome: Outcome[FullTables] = minimise(
+        outcome: Outcome[Any] = minimise(
             Autograd(start, [counts], loss),
             LBFGS(max_iterations=own.max_iterations, tolerance=own.tolerance),
             progress=own.verbose,
@@ -252,38 +246,22 @@ class FieldTraining:
         return replace(outcome, model=TabularModel.from_potentials(gauged))
 
     def _boltzmann(self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None) -> Fitted:
-        """The mean of the last half of the iterates of persistent contrastive divergence."""
-        own, weight = self.settings, float(counts.weights.sum())
-        data = [table / weight for table in counts.counts]
-        start = _independent(graph, data)
-        objective = PersistentContrast(
-            start,
-            data,
-            CHAINS,
-            sweeps=SWEEPS,
-            weight=weight,
-            l2=own.l2,
-            seed=own.random_state,
-        )
-        vector = objective.start
-        scaling: Scaling
+        """The field by persistent contrastive divergence."""
+        own, weight, at = self.settings, float(counts.weights.sum()), None
         if self._scales(graph):
             if some is not None:
-                seen = some, count_blankets(graph, some)
-                vector, scaling = starting_point(own, graph, seen, weight)
+                at = starting_point(own, graph, (some, count_blankets(graph, some)), weight)
             else:
-                rows = objective.moves.begin(start.potentials(), DRAWN, objective.generator)
-                curvature = feature_covariance(graph, Samples.of(rows)) * (weight / DRAWN)
-                scaling = Cholesky.of(curvature, vector, max(own.l2, 1.0))
-        else:
-            scaling = _independent_curvature(start, data, weight)
-        limit = own.max_iterations
-        optimiser = SGD(rate=RATE, epochs=limit, decay=DECAY / limit, average_from=1 + limit // 2)
-        return minimise(
-            objective,
-            optimiser,
-            start=vector,
-            scaling=scaling,
+                start, rows = boltzmann.independent_rows(graph, counts, own.random_state)
+                curvature = feature_covariance(graph, rows) * (weight / len(rows))
+                at = start, Cholesky.of(curvature, start, max(own.l2, 1.0))
+        return boltzmann.learn(
+            graph,
+            counts,
+            at,
+            l2=own.l2,
+            iterations=own.max_iterations,
+            seed=own.random_state,
             progress=own.verbose,
             checkpoint=self.checkpoint,
             resume=self.resume,
@@ -433,33 +411,6 @@ class FieldTraining:
             checkpoint=self.checkpoint,
             resume=self.resume,
         )
-
-
-def _independent(graph: FactorGraph, data: Sequence[Tensor]) -> TabularModel:
-    """The field of independent variables with these frequencies, where it has their tables."""
-    values = []
-    for group, value, table in zip(
-        graph.groups, TabularModel.zeros(graph).values, data, strict=True
-    ):
-        own = value
-        if group.arity == 1 and len(group):
-            scores = (table + 1e-3).log().to(value)
-            total = torch.zeros_like(value).index_add_(
-                0, group.table, scores[:, 1:] - scores[:, :1]
-            )
-            own = total / group.table.bincount(minlength=len(value)).unsqueeze(1)
-        values.append(own)
-    return TabularModel(graph, tuple(values))
-
-
-def _independent_curvature(model: TabularModel, data: Sequence[Tensor], weight: float) -> Diagonal:
-    """Coordinates that suit the variances of the features in the data."""
-    parts = []
-    for value, group, table in zip(model.values, model.graph.groups, data, strict=True):
-        free = table[(slice(None), *[slice(1, None)] * group.arity)]
-        share = torch.zeros_like(value).index_add_(0, group.table, (free * (1 - free)).to(value))
-        parts.append((weight * share + 1).rsqrt().flatten())
-    return Diagonal(torch.cat(parts))
 
 
 def _solve_counted(

@@ -300,7 +300,7 @@ class PottsField(FamilyQuestions):
         self.molecule_ = molecule_of(learned)
         self.codes_ = self._gapless(self.n_features_in_, self.model_.fields.shape[1] + 1)
         self.first_ = None if learned["first"] is None else str(learned["first"])
-        focus = learned["focus"]
+        focus, self.focus_ = learned["focus"], None
         if focus is not None:
             positions = tuple(map(int, focus["positions"]))
             self.focus_ = Focus(str(focus["name"]), str(focus["letters"]), positions)
