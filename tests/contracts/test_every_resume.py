@@ -102,8 +102,11 @@ def field(estimator: str, **settings: Any) -> Fit:
 def potts(**settings: Any) -> Fit:
     import numpy as np
 
-    rows = np.random.default_rng(SEED + 1).integers(0, 4, (200, 8))
-    return lambda **saved: PottsField(identity=None, **settings).fit(rows, **saved)
+    def fit(**saved: Any) -> PottsField:
+        rows = np.random.default_rng(SEED + 1).integers(0, 4, (200, 8))
+        return PottsField(identity=None, **settings).fit(rows, **saved)
+
+    return fit
 
 
 TRAININGS: dict[str, Fit] = {

@@ -150,7 +150,7 @@ class PersistentContrast(Objective[M]):
         (own,) = np.random.SeedSequence([self.seed, self.commits]).generate_state(1).tolist()
         return torch.Generator(self.data[0].device).manual_seed(own)
 
-    def part(self, index: int, vector: Vector) -> Evaluation:  # noqa: ARG002
+    def __call__(self, vector: Vector, /) -> Evaluation:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             potentials = self.at(leaf).potentials()
