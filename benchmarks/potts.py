@@ -2,6 +2,7 @@
 
     MRFLEARN_DATA=... python benchmarks/potts.py                     # 1atzA, one core
     MRFLEARN_DATA=... python benchmarks/potts.py --family PF00014.fasta
+    MRFLEARN_DATA=... python benchmarks/potts.py --structure 1atzA.pdb   # precision of contacts
     python benchmarks/potts.py --alignment FILE --published MY.json --device cuda
 
 CCMpred and plmc are C programs that no package installs, so the figures of peers come from a file
@@ -9,6 +10,7 @@ CCMpred and plmc are C programs that no package installs, so the figures of peer
 measured now, with the same penalties, sequence weights and objective.  Where a peer's list has all
 L strongest contacts, the share in common comes first.  --matrix compares with scores in CCMpred's
 format: its own (`ccmpred ALN MATRIX`) or those of the exact optimum (`potts_reference.py`).
+--structure (a file, or one of protein-msa) adds the precision of contacts, of --matrix too.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ import numpy as np
 import torch
 
 from mrflearn import PottsField
+from mrflearn.evaluation.contacts import compare_contacts
 from mrflearn.graph.contacts import strongest_pairs
 from mrflearn.io.alignments import read_alignment
 from mrflearn.io.contacts import read_contacts
+from mrflearn.io.structures import read_structure
 
+LETTERS = "-ACDEFGHIKLMNPQRSTVWY"
 PUBLISHED = Path(__file__).parent / "potts_peers.json"
 
 
@@ -38,11 +43,13 @@ def strongest(scores: np.ndarray, count: int) -> list[str]:
     return [f"{a + 1}-{b + 1}" for a, b in pairs.tolist()]
 
 
-def measure(alignment: Path, device: str) -> tuple[PottsField, dict[str, Any]]:
+def measure(
+    alignment: Path, device: str, *, ignore_gaps: bool = False
+) -> tuple[PottsField, dict[str, Any]]:
     """Our field, and what it took: reading is left out, sequence weights are not."""
     rows = read_alignment(alignment, drop_inserts=alignment.suffix != ".aln").values
     wall, processor = time.perf_counter(), time.process_time()
-    field = PottsField(states=21, device=device).fit(rows)
+    field = PottsField(states=21, device=device, ignore_gaps=ignore_gaps).fit(rows)
     contacts = field.contacts_
     ended = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
     outcome = field.outcome_
@@ -53,6 +60,18 @@ def measure(alignment: Path, device: str) -> tuple[PottsField, dict[str, Any]]:
         **ended,
         "contacts": strongest(contacts, rows.shape[1]),
     }
+
+
+def precision(field: PottsField, structure: Path, scores: dict[str, np.ndarray]) -> list[str]:
+    """The shares of contacts among the strongest pairs at least 6 columns apart, and 24."""
+    found, lines = read_structure(structure), []
+    for name, own in scores.items():
+        letters = LETTERS[len(LETTERS) - field.frequencies_.shape[1] :]  # gaps may be ignored
+        compared = compare_contacts(own, field.frequencies_, letters, found)
+        near, far = compared.precision(), compared.precision(apart=24)
+        shares = [" ".join(f"{k} {v:.3f}" for k, v in part.items()) for part in (near, far)]
+        lines.append(f"precision of {name}: {shares[0]}; long range {shares[1]}")
+    return lines
 
 
 def in_common(ours: list[str], other: list[str], name: str) -> str:
@@ -93,6 +112,8 @@ def main() -> None:
     parser.add_argument("--alignment", type=Path, help="any alignment instead")
     parser.add_argument("--published", type=Path, default=PUBLISHED, help="figures of peers")
     parser.add_argument("--matrix", type=Path, help="scores that CCMpred wrote for it")
+    parser.add_argument("--structure", type=Path, help="a PDB or mmCIF file")
+    parser.add_argument("--ignore-gaps", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -102,14 +123,25 @@ def main() -> None:
             sys.exit("set MRFLEARN_DATA to the folder that holds protein-msa, or give --alignment")
         alignment = Path(os.environ["MRFLEARN_DATA"]) / "protein-msa" / options.family
     torch.set_num_threads(1)  # the peers had one core
-    field, ours = measure(alignment, options.device)
+    structure = options.structure
+    if structure is not None and not structure.exists():
+        structure = alignment.parent / structure
+    field, ours = measure(alignment, options.device, ignore_gaps=options.ignore_gaps)
     published = json.loads(options.published.read_text())["families"].get(alignment.name, {})
     if options.matrix is not None:
         other = strongest(read_contacts(options.matrix), len(ours["contacts"]))
         ours["shared_with_matrix"] = len({*other} & {*ours["contacts"]}) / len(other)
+    judged: list[str] = []
+    if structure is not None:
+        scores = {"our scores": field.contacts_}
+        scores |= {} if options.matrix is None else {"the matrix": read_contacts(options.matrix)}
+        judged = precision(field, structure, scores)
+        ours["precision"] = judged
     if options.json:
         print(json.dumps({"family": alignment.name, "ours": ours, "published": published}))
         return
+    for line in judged:
+        print(line)
     for name, peer in published.items():
         if len(peer["contacts"]) == len(ours["contacts"]):
             print(in_common(ours["contacts"], peer["contacts"], name))

@@ -186,7 +186,7 @@ def test_contacts_of_a_family(potts: Path, tmp_path: Path) -> None:
     assert "All 6 contacts" in page
     assert f"{score:.4f}" in page
     assert "norm" not in page
-    (task, _) = tasks_of(load(potts))
+    (task, *_) = tasks_of(load(potts))
     network, table, heat = task("", n=2)
     assert (task.name, heat.meaning) == ("contacts", "contact score")
     assert table.rows[0] == ("1", "6", score)

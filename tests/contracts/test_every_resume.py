@@ -105,11 +105,14 @@ def field(estimator: str, **settings: Any) -> Fit:
     return fit
 
 
-def potts(**saved: Any) -> PottsField:
+def potts(**settings: Any) -> Fit:
     import numpy as np
 
-    rows = np.random.default_rng(SEED + 1).integers(0, 4, (200, 8))
-    return PottsField(identity=None).fit(rows, **saved)
+    def fit(**saved: Any) -> PottsField:
+        rows = np.random.default_rng(SEED + 1).integers(0, 4, (200, 8))
+        return PottsField(identity=None, **settings).fit(rows, **saved)
+
+    return fit
 
 
 TRAININGS: dict[str, Fit] = {
@@ -117,7 +120,9 @@ TRAININGS: dict[str, Fit] = {
     "field ml": field("ml"),
     "field bp": field("bp"),
     "field l1": field("pl", l1=0.5),
-    "potts": potts,
+    "field pcd": field("pcd", max_iterations=6),
+    "potts": potts(),
+    "potts pcd": potts(estimator="pcd", max_iterations=6, chains=50, correlation=0.999),
     "lm stars": language_model(bound="stars"),
     "lm chains": language_model(bound="chains"),
     "lm chains float32": language_model(bound="chains", dtype="float32"),

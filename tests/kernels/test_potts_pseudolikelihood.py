@@ -67,6 +67,33 @@ def test_value_and_gradients_are_those_of_the_general_pseudolikelihood(
         torch.testing.assert_close(found, wanted)
 
 
+def test_missing_values_have_no_term_and_say_nothing() -> None:
+    """A missing value is a state whose couplings are zero, and whose term is left out."""
+    model, rows, weights = case((9, 4, 3))
+    rows[::2, 1] = rows[3, :2] = -1
+    leaves = {name: value.requires_grad_(True) for name, value in model.parameters().items()}
+    fields = model.with_parameters(leaves).full_fields()
+    value = torch.zeros((), dtype=torch.float64)
+    for row, weight in zip(rows.tolist(), weights, strict=True):
+        for v, state in enumerate(row):
+            scores = fields[v]
+            for (i, j), table in zip(model.pairs.t().tolist(), leaves["couplings"], strict=True):
+                if v in (i, j) and row[i] >= 0 and row[j] >= 0:
+                    scores = scores + (table[:, row[j]] if v == i else table[row[i]])
+            if state >= 0:
+                value = value - weight * scores.log_softmax(0)[state]
+    batch = CodedSamples(CodedRows.of(rows, 3), weights)
+    fast = dense_pseudolikelihood(model.with_parameters(leaves), batch)
+    torch.testing.assert_close(fast, value)
+    slopes = [torch.autograd.grad(own, list(leaves.values())) for own in (fast, value)]
+    for found, wanted in zip(*slopes, strict=True):
+        torch.testing.assert_close(found, wanted)
+    ones = batch.rows.one_hot(torch.float64)
+    assert ones.sum() == (rows >= 0).sum()
+    right = torch.randn(12, 2, dtype=torch.float64)
+    torch.testing.assert_close(batch.rows.times(right), ones @ right)
+
+
 def test_gradients_by_finite_differences() -> None:
     model, rows, weights = case((6, 3, 3))
     batch = CodedSamples(CodedRows.of(rows, 3), weights)

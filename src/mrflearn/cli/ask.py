@@ -19,7 +19,7 @@ from mrflearn.describe.blocks import Block, Note
 from mrflearn.describe.description import VERBS, Description, OptionError
 from mrflearn.errors import DataError, SettingsError
 
-ROWS = ("columns", "molecule", "drop_inserts")  # options that say how rows are read
+ROWS = ("columns", "molecule", "drop_inserts", "focus")  # options that say how rows are read
 
 
 def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any) -> None:
@@ -32,7 +32,14 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
     own = _description(verb, kind, f"{model} holds a {kind}")
     read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
     refuse_idle(ctx, {name: reason for name in asked if name not in read})
-    method = getattr(own(loaded), VERBS[verb])
+    if (
+        "file" in asked
+        and asked["file"] is None
+        and not (asked.get("mutants") or asked.get("scan"))
+    ):
+        raise typer.BadParameter("Missing argument 'FILE'.")
+    description = own(loaded)
+    method = getattr(description, VERBS[verb])
     given = {**asked, "as_json": as_json, "rows": partial(_rows, loaded, asked)}
     try:
         answers = method(**{name: given[name] for name in signature(method).parameters})
@@ -40,12 +47,12 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
             _draw(blocks, asked.get("plot"))
             show(blocks, as_json=as_json)
         if asked.get("html") is not None:
-            own(loaded).page(model.resolve().name).write(asked["html"])
+            description.page(model.resolve().name).write(asked["html"])
             remark(f"report: {asked['html']}")
     except OptionError as error:
         raise typer.BadParameter(str(error)) from error
     except DataError as error:
-        if "file" in asked:
+        if asked.get("file") is not None:
             error.locate(asked["file"])
         raise
 

@@ -83,7 +83,7 @@ def _convert_model(source: Path, target: Path, *, overwrite: bool) -> None:
             "language models become .arpa files or word vectors, fields .uai networks."
         )
     model.export(target)
-    if hasattr(model, "gauge_constant_"):
+    if target.name.removesuffix(".gz").endswith(".uai") and hasattr(model, "gauge_constant_"):
         remark(
             "tables are 0 at state 0 (the reference gauge): log Z of this network is log Z of the "
             f"fields and couplings that inspect shows, minus {model.gauge_constant_:.6g} nats"

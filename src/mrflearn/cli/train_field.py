@@ -12,7 +12,7 @@ from mrflearn.cli.output import remark
 from mrflearn.cli.train import Job
 from mrflearn.errors import DataError, MrflearnError, TrainingError
 from mrflearn.estimators.field_inputs import molecule_of
-from mrflearn.io.alignments import ALPHABETS, Molecule, holds_alignment, read_alignment
+from mrflearn.io.alignments import ALPHABETS, Alignment, Molecule, holds_alignment, read_alignment
 from mrflearn.io.files import write_text
 from mrflearn.io.samples import SampleTable, read_samples
 
@@ -26,6 +26,7 @@ def field(
     columns: str | None,
     molecule: Molecule | None,
     drop_inserts: bool,
+    focus: str | None,
     missing: bool,
 ) -> Any:
     """A field with free parameters on every variable and edge."""
@@ -34,22 +35,24 @@ def field(
     job.refuse("one file shows by itself whether values are missing", "missing")
     graph, estimator = job.given["graph"] or "complete", job.given["estimator"] or "auto"
     alignment = holds_alignment(samples[0])
-    family = alignment and graph == "complete" and estimator in ("auto", "pl")
+    family = alignment and graph == "complete" and estimator in ("auto", "pl", "pcd")
     if not alignment:
-        job.refuse("only for alignments", "molecule", "drop_inserts")
+        job.refuse("only for alignments", "molecule", "drop_inserts", "focus")
     if family:
         job.refuse("the regularisation of an alignment's field is --l2-couplings", "l1", "l2")
-        job.given |= {"graph": None, "estimator": None}  # PottsField has no others
+        # PottsField has no other graph, and takes "pl" where nothing is said.
+        job.given |= {"graph": None, "estimator": "pcd" if estimator == "pcd" else None}
     else:
         settings = of_estimators("field").items()
         only = [name for name, (*_, kinds) in settings if list(kinds) == ["alignments"]]
-        job.refuse("only for an alignment on the complete graph by pl", *only)
+        job.refuse("only for an alignment on the complete graph by pl or pcd", *only)
         if estimator not in ("auto", "lap", "consensus"):
             job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
     model = job.make(
         "alignments" if family else "samples", beside=LEARN if graph == "learn" else ""
     )
-    rows = read_rows(samples[0], columns, molecule, drop_inserts)
+    source = (samples[0], columns, molecule, drop_inserts, focus)
+    rows: Any = read_family(*source) if family else read_rows(*source)
     job.facts["samples"] = len(rows)
     if (kind := molecule_of(rows)) is not None:
         model.states = model.states or len(ALPHABETS[kind])
@@ -57,7 +60,6 @@ def field(
         return _on_found_edges(job, model, rows)
     job.fit(model, rows)
     if family:
-        job.facts["estimator"] = "pl"
         remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
     return model
 
@@ -66,7 +68,7 @@ def _of_shards(job: Job, paths: list[Path], columns: str | None, missing: bool) 
     """The field of several files, which are counted where they are read."""
     for path in filter(holds_alignment, paths):
         raise DataError("an alignment is learned from as one file, on this machine.", path=path)
-    job.refuse("only for alignments", "molecule", "drop_inserts")
+    job.refuse("only for alignments", "molecule", "drop_inserts", "focus")
     job.refuse("several files are counted again, and not saved.", "checkpoint")
     if job.given["graph"] == "learn":
         job.refuse("edges are found in one file on this machine; name the graph.", "graph")
@@ -99,16 +101,31 @@ def read_rows(
     columns: str | None,
     molecule: Molecule | None,
     drop_inserts: bool,
+    focus: str | None = None,
     usual: Molecule | None = None,
 ) -> SampleTable:
     """All rows of a file of samples, or of an alignment, by default of the `usual` molecule."""
     if not holds_alignment(path):
-        if drop_inserts or molecule is not None:
-            raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")
+        if drop_inserts or molecule is not None or focus is not None:
+            named = "--molecule, --drop-inserts and --focus"
+            raise typer.BadParameter(f"{named} are only for alignments.")
         return read_samples(path, columns=_picked(columns))
+    alignment = read_family(path, columns, molecule, drop_inserts, focus, usual)
+    return SampleTable(None, alignment.values, molecule=alignment.molecule)
+
+
+def read_family(
+    path: Path,
+    columns: str | None,
+    molecule: Molecule | None,
+    drop_inserts: bool,
+    focus: str | None,
+    usual: Molecule | None = None,
+) -> Alignment:
+    """The sequences of an alignment, with remarks on what was read otherwise than written."""
     if columns is not None:
         raise typer.BadParameter(f"--keep: {path} is an alignment, and all of it is used.")
-    alignment = read_alignment(path, molecule or usual, drop_inserts=drop_inserts)
+    alignment = read_alignment(path, molecule or usual, drop_inserts=drop_inserts, focus=focus)
     kind = alignment.molecule
     if kind != "protein" and (molecule or usual) is None:
         remark(f"all letters are bases: {kind}; --molecule names another alphabet")
@@ -120,7 +137,7 @@ def read_rows(
             f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
             "where lower case marks insertions, --drop-inserts leaves them out"
         )
-    return SampleTable(None, alignment.values, molecule=kind)
+    return alignment
 
 
 def _picked(columns: str | None) -> list[str | int] | None:

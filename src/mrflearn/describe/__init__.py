@@ -26,7 +26,7 @@ DESCRIPTIONS = {
     "NeuralCRF": "labellers:NeuralDescription",
     "NgramLanguageModel": "language_models:NgramDescription",
     "PCFG": "grammars:GrammarDescription",
-    "PottsField": "fields:FieldDescription",
+    "PottsField": "families:FamilyDescription",
     "SkipChainCRF": "labellers:LayeredDescription",
     "WordVectors": "language_models:VectorDescription",
 }

@@ -99,10 +99,14 @@ class FieldDescription(Description):
             what = "coupling" if signed else "coupling or norm" if field.signed_.any() else "norm"
             order = field.strongest(len(field.edges_))
             pairs, strengths = field.edges_[order], field.strengths_[order]
-        rows = zip((pairs[:n] + first).tolist(), strengths[:n].tolist(), strict=True)
-        listed = [[*pair, strength] for pair, strength in rows]
+        numbers = getattr(field, "positions_", np.arange(first, first + len(names)))
+        values = strengths[:n].tolist()
+        shown = zip(pairs[:n].tolist(), values, strict=True)
+        named = [(names[i], names[j], own) for (i, j), own in shown]
+        listed = [
+            [*pair, own] for pair, own in zip(numbers[pairs[:n]].tolist(), values, strict=True)
+        ]
         key, one = ("contacts", "column") if self.has_contacts else ("edges", "variable")
-        named = [(names[i - first], names[j - first], own) for i, j, own in listed]
         codes = None if field.codes_ is None else field.codes_.codes
         fields = [own.tolist() for own in field.fields_]
         floats = "+.4f" if signed else ".4f"

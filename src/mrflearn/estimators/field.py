@@ -104,7 +104,8 @@ class MarkovField(FieldQuestions):
         `"auto"` chooses by graph and samples, and says which and why (`choice_`); `"lap"` (each
         clique from its neighbourhood; small degree, any size), `"pl"` (pseudolikelihood, any
         graph), `"ml"` (exact maximum likelihood, small treewidth), `"bp"` (the same with loopy
-        belief propagation), `"consensus"` (each variable by itself, then averaged), `"pw"` (each
+        belief propagation), `"pcd"` (the same with Markov chains: persistent contrastive
+        divergence), `"consensus"` (each variable by itself, then averaged), `"pw"` (each
         clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).  These two and `"bp"`
         are biased, however well they converge: `"pw"` where cliques overlap, the others where the
         graph has loops.
@@ -223,8 +224,8 @@ class MarkovField(FieldQuestions):
     ) -> Self:
         """Learns from files of samples, each counted where the executor runs.
 
-        For `"lap"`, `"ml"`, `"bp"` and `"pw"`, which need counts alone.  Set `states` where the
-        first file may not show them all.
+        For `"lap"`, `"ml"`, `"bp"`, `"pcd"` and `"pw"`, which need counts alone.  Set `states`
+        where the first file may not show them all.
 
         Parameters
         ----------
@@ -253,18 +254,25 @@ class MarkovField(FieldQuestions):
         self.spins_ = first.spins
         return self._keep(training.from_shards(graph, count, files, place, rows))
 
-    def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
-        """Learns from clique histograms, which is all that `"ml"`, `"bp"` and `"pw"` need.
+    def fit_counts(
+        self, counts: Sequence[ArrayLike], variances: Sequence[ArrayLike] | None = None
+    ) -> Self:
+        """Learns from clique histograms, all that `"ml"`, `"bp"`, `"pcd"` and `"pw"` need.
 
         Parameters
         ----------
         counts
             For each factor group of the graph, in its order: how often each factor's variables
             were seen in each joint state (factors x states x states ...).
+        variances
+            Of `"ml"` and `"bp"`: the variance of the noise of each count, as that of counts made
+            private; one number or array for each group.  Such counts may be negative and contradict
+            each other: the field found is the most probable one of so many rows, whose own counts
+            are close to those given.
 
         """
         device = choose_device(self.device)
-        arrays = (np.asarray(own, dtype=np.float64) for own in counts)
+        arrays = [np.asarray(own, dtype=np.float64) for own in counts]
         tables = tuple(torch.as_tensor(own, device=device) for own in arrays)
         graph = field_graph(self.graph, self.states or 2, None).to(device)
         self.spins_, self.codes_ = False, None
@@ -274,7 +282,16 @@ class MarkovField(FieldQuestions):
         if seen != shapes:
             raise GraphError(f"the histograms have the shapes {seen}; this graph needs {shapes}.")
         weight = tables[0][0].sum().reshape(1)
-        return self._keep(training.from_counts(graph, CliqueCounts(tables, weight)))
+        if variances is None:
+            return self._keep(training.from_counts(graph, CliqueCounts(tables, weight)))
+        if len(variances) != len(tables):
+            raise GraphError(f"{len(variances)} variances, for {len(tables)} groups of counts.")
+        noise = [
+            torch.as_tensor(np.broadcast_to(np.asarray(own, dtype=np.float64), a.shape).copy())
+            for own, a in zip(variances, arrays, strict=True)
+        ]
+        noise = [own.to(device) for own in noise]
+        return self._keep(training.from_noisy_counts(graph, CliqueCounts(tables, weight), noise))
 
     @property
     def graph_(self) -> FactorGraph:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import require_memory
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.gauges import reference_gauge
 from mrflearn.graph.neighbourhood import (
     Auxiliary,
     Neighbourhoods,
@@ -31,7 +32,7 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import column_name
-from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
+from mrflearn.models.tabular import FullTables, ParameterLayout, TabularModel, parameter_count
 from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
@@ -46,7 +47,7 @@ from mrflearn.objectives.pseudolikelihood import (
     dense_pseudolikelihood,
     is_dense,
 )
-from mrflearn.training import lap
+from mrflearn.training import boltzmann, lap
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
@@ -57,7 +58,7 @@ from mrflearn.training.owlqn import OWLQN
 if TYPE_CHECKING:
     from mrflearn.estimators.field import MarkovField
 
-FieldCriterion = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
+FieldCriterion = Literal["lap", "pl", "ml", "bp", "pcd", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
 _Seen = tuple[Samples, BlanketPseudolikelihood | None]  # complete rows, and counts of blankets
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
@@ -100,7 +101,7 @@ class FieldTraining:
             raise SettingsError(f"estimator '{name}' is over in one step and keeps no checkpoint.")
         if l2 and name == "pmm":
             raise SettingsError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
-        if l1 and name in ("pw", "pmm", "consensus"):
+        if l1 and name in ("pw", "pmm", "consensus", "pcd"):
             raise SettingsError(f"estimator '{name}' takes no l1; 'lap' and 'pl' do.")
 
     def __call__(self, graph: FactorGraph, samples: Samples) -> Fitted:
@@ -186,7 +187,7 @@ class FieldTraining:
         `some` of the rows, where they are at hand, make the search quicker and change no answer.
         """
         self.check_memory(parameter_count(graph), graph.device)
-        if self.estimator not in ("ml", "bp", "pw", "pmm"):
+        if self.estimator not in ("ml", "bp", "pcd", "pw", "pmm"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of "
                 "cliques; give it samples, or use 'ml', 'bp' or 'pw'."
@@ -196,6 +197,9 @@ class FieldTraining:
             return lap.pieces(graph, counts, self.newton)
         if self.estimator == "pmm":
             return lap.pseudo_moments(graph, counts)
+        if self.estimator == "pcd":
+            outcome = self._boltzmann(graph, counts, some)
+            return outcome if warned else self._bounded(outcome)
         inference = JunctionTree() if self.estimator == "ml" else LOOPY
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
         objective.advice = LOOPY_ADVICE if self.estimator == "bp" else ""
@@ -204,6 +208,64 @@ class FieldTraining:
             seen = some, count_blankets(graph, some)
         outcome = self._minimise(objective, seen, float(counts.weights.sum()))
         return outcome if warned else self._bounded(outcome)
+
+    def from_noisy_counts(
+        self, graph: FactorGraph, counts: CliqueCounts, variances: Sequence[Tensor]
+    ) -> Fitted:
+        """The field of most entropy and least weighted squares of what it misses of the counts.
+
+        It maximises N H(mu) - sum (N mu - counts)^2 / (2 variance) over marginals mu, whose dual is
+        the likelihood with an L2 penalty of half the variance on each entry of full tables
+        [Dudik, Phillips & Schapire 2007].
+        """
+        own = self.settings
+        if self.estimator not in ("ml", "bp") or own.l1:
+            raise SettingsError("noisy counts are for the estimators 'ml' and 'bp', without l1.")
+        if any(len(group.table.unique()) < len(group) for group in graph.groups):
+            raise SettingsError("noisy counts are for graphs whose factors have their own tables.")
+        if any(not bool((noise >= 0).all() & noise.isfinite().all()) for noise in variances):
+            raise SettingsError("variances must be finite and >= 0.")
+        self.check_memory(sum(table.numel() for table in counts.counts), graph.device)
+        likelihood = Likelihood(JunctionTree() if self.estimator == "ml" else LOOPY)
+        total = float(counts.weights.sum())
+
+        def loss(model: FullTables, batch: CliqueCounts) -> Tensor:
+            pairs = zip(model.values, batch.counts, variances, strict=True)
+            value = total * likelihood.inference(model.potentials()).log_partition.sum()
+            for values, seen, noise in pairs:
+                value = value + ((noise / 2 + own.l2) * values.square() - seen * values).sum()
+            return value
+
+        start = FullTables(graph, tuple(map(torch.zeros_like, counts.counts)))
+        outcome: Outcome[Any] = minimise(
+            Autograd(start, [counts], loss),
+            LBFGS(max_iterations=own.max_iterations, tolerance=own.tolerance),
+            progress=own.verbose,
+        )
+        gauged = reference_gauge(outcome.model.potentials())
+        return replace(outcome, model=TabularModel.from_potentials(gauged))
+
+    def _boltzmann(self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None) -> Fitted:
+        """The field by persistent contrastive divergence."""
+        own, weight, at = self.settings, float(counts.weights.sum()), None
+        if self._scales(graph):
+            if some is not None:
+                at = starting_point(own, graph, (some, count_blankets(graph, some)), weight)
+            else:
+                start, rows = boltzmann.independent_rows(graph, counts, own.random_state)
+                curvature = feature_covariance(graph, rows) * (weight / len(rows))
+                at = start, Cholesky.of(curvature, start, max(own.l2, 1.0))
+        return boltzmann.learn(
+            graph,
+            counts,
+            at,
+            l2=own.l2,
+            iterations=own.max_iterations,
+            seed=own.random_state,
+            progress=own.verbose,
+            checkpoint=self.checkpoint,
+            resume=self.resume,
+        )
 
     def from_shards(
         self,
@@ -225,7 +287,7 @@ class FieldTraining:
                 "missing values in several files can be learned from by 'lap' alone, not by "
                 f"'{self.estimator}'; in one file by 'pl' too."
             )
-        if self.estimator not in ("ml", "bp", "pw"):
+        if self.estimator not in ("ml", "bp", "pcd", "pw"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs whole rows, which shards do not hand out; "
                 "give it samples in one file, or use 'lap', 'ml', 'bp' or 'pw'."

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from mrflearn.evaluation.chunks import ChunkReport as ChunkReport
     from mrflearn.evaluation.chunks import ChunkScore as ChunkScore
     from mrflearn.evaluation.chunks import chunk_report as chunk_report
+    from mrflearn.evaluation.contacts import ContactComparison as ContactComparison
+    from mrflearn.evaluation.contacts import compare_contacts as compare_contacts
     from mrflearn.evaluation.layers import LayersReport as LayersReport
     from mrflearn.evaluation.layers import layers_report as layers_report
     from mrflearn.evaluation.similarity import CosineSpace as CosineSpace

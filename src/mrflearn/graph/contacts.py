@@ -12,12 +12,17 @@ Matrix = Float[Tensor, "v v"]
 
 
 def contact_scores(
-    edges: Int[Tensor, "e 2"], couplings: Float[Tensor, "e s s"], variables: int
+    edges: Int[Tensor, "e 2"],
+    couplings: Float[Tensor, "e s s"],
+    variables: int,
+    *,
+    gap: int | None = 0,
 ) -> Matrix:
     """Symmetric scores of all pairs of variables, zero on the diagonal, none below zero.
 
-    Frobenius norm of the zero-sum coupling without the gap (state 0) [Ekeberg et al. 2013, eq. 31],
-    then the average product correction [Dunn et al. 2008]; the least score is made 0, as CCMpred's.
+    Frobenius norm of the zero-sum coupling without the state of the `gap` [Ekeberg et al. 2013,
+    eq. 31], then the average product correction [Dunn et al. 2008]; the least score is made 0, as
+    CCMpred's.
     """
     if variables < 3:
         raise GraphError(f"{variables} columns have no contacts to compare; at least 3 are needed.")
@@ -25,7 +30,9 @@ def contact_scores(
     table = table - table.mean(dim=1, keepdim=True) - table.mean(dim=2, keepdim=True)
     table = table + couplings.double().mean(dim=(1, 2), keepdim=True)
     norms = table.new_zeros(variables, variables)
-    norms[edges[:, 0], edges[:, 1]] = table[:, 1:, 1:].square().sum(dim=(1, 2)).sqrt()
+    if gap is not None:
+        table[:, gap] = table[:, :, gap] = 0
+    norms[edges[:, 0], edges[:, 1]] = table.square().sum(dim=(1, 2)).sqrt()
     return average_product_corrected(norms + norms.t())
 
 

@@ -6,6 +6,7 @@ from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
     from mrflearn.io.alignments import Alignment as Alignment
+    from mrflearn.io.alignments import Focus as Focus
     from mrflearn.io.alignments import read_alignment as read_alignment
     from mrflearn.io.alignments import write_alignment as write_alignment
     from mrflearn.io.arpa import Arpa as Arpa
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
     from mrflearn.io.grmm import LayeredSequence as LayeredSequence
     from mrflearn.io.grmm import read_grmm as read_grmm
     from mrflearn.io.grmm import write_grmm as write_grmm
+    from mrflearn.io.potts_files import CouplingsFile as CouplingsFile
+    from mrflearn.io.potts_files import read_ccmpred as read_ccmpred
+    from mrflearn.io.potts_files import read_plmc as read_plmc
+    from mrflearn.io.potts_files import write_ccmpred as write_ccmpred
+    from mrflearn.io.potts_files import write_plmc as write_plmc
     from mrflearn.io.ptb import read_trees as read_trees
     from mrflearn.io.ptb import write_trees as write_trees
     from mrflearn.io.samples import SampleTable as SampleTable
@@ -62,6 +68,8 @@ if TYPE_CHECKING:
     from mrflearn.io.spans import spans_to_tags as spans_to_tags
     from mrflearn.io.spans import tags_to_spans as tags_to_spans
     from mrflearn.io.state_codes import StateCodes as StateCodes
+    from mrflearn.io.structures import Structure as Structure
+    from mrflearn.io.structures import read_structure as read_structure
     from mrflearn.io.trees import Tree as Tree
     from mrflearn.io.uai import UaiNetwork as UaiNetwork
     from mrflearn.io.uai import read_evidence as read_evidence

@@ -11,7 +11,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -45,7 +45,20 @@ ALPHABETS: dict[Molecule, str] = {
 MOST_UNKNOWN = 0.2  # of the letters; more than this means another alphabet
 LINE_LETTERS = 60
 UNKNOWN = 255
+SPAN = re.compile(r"/(\d+)-\d+$")  # the residues of a whole protein that a sequence is
 INSERTS = {ord(letter): None for letter in ".abcdefghijklmnopqrstuvwxyz"}
+
+
+@dataclass(frozen=True)
+class Focus:
+    """The sequence that a family is seen from: its name, and letter and position at each column.
+
+    Positions count its residues from 1, or from 5 where its name ends in /5-134.
+    """
+
+    name: str
+    letters: str
+    positions: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +67,8 @@ class Alignment:
 
     `names` is None where the file has none.  `unknown` counts the letters outside the alphabet
     (such as X and B in proteins), which were read as gaps; `inserts` those in lower case that were
-    left out, and `lowered` those that were read like upper case.
+    left out, and `lowered` those that were read like upper case.  `focus` is the sequence whose
+    residues the columns are, where one was chosen.
     """
 
     molecule: Molecule
@@ -63,6 +77,7 @@ class Alignment:
     unknown: int = 0
     inserts: int = 0
     lowered: int = 0
+    focus: Focus | None = None
 
     @property
     def alphabet(self) -> str:
@@ -83,7 +98,11 @@ class Alignment:
 
 
 def read_alignment(
-    path: PathLike, molecule: Molecule | None = None, *, drop_inserts: bool = False
+    path: PathLike,
+    molecule: Molecule | None = None,
+    *,
+    drop_inserts: bool = False,
+    focus: str | None = None,
 ) -> Alignment:
     """The aligned sequences of a file: FASTA, a2m, a3m, Stockholm, Clustal or one a line.
 
@@ -93,13 +112,20 @@ def read_alignment(
     In an a2m file, lower case and `.` stand for insertions relative to the family; `drop_inserts`
     leaves them out, and of a file named `.a3m` they always are.  Else lower case is read like upper
     case and `.` is a gap.
+
+    `focus` is the name of a sequence (or its number in the file, from 1): then only the columns
+    are kept in which it has a letter in upper case, as by plmc's -f, and positions are counted
+    along it.
     """
     drop_inserts = drop_inserts or str(path).removesuffix(".gz").lower().endswith(".a3m")
     names: list[str] = []
     sequences: list[str] = []
+    seen_from: tuple[str, str] | None = None  # name and letters of the focus, as they are
     lower = 0
     with Lines(path) as lines:
         for number, name, letters in _records(lines):
+            if focus is not None and seen_from is None and _is_called(name, len(sequences), focus):
+                seen_from = name or focus, letters
             sequence = letters.translate(INSERTS) if drop_inserts else letters
             if sequences and len(sequence) != len(sequences[0]):
                 hint = "If lower case marks insertions, try drop_inserts=True."
@@ -117,9 +143,48 @@ def read_alignment(
         content = np.frombuffer("".join(sequences).encode(), dtype=np.uint8)
         kind = _nearest_molecule(content) if molecule is None else molecule
         states, unknown = _encode(content, kind)
-    values = states.reshape(len(sequences), -1)
-    known = kind, tuple(names) or None, values, unknown
-    return Alignment(*known, *((lower, 0) if drop_inserts else (0, lower)))
+        values = states.reshape(len(sequences), -1)
+        told = (lower, 0) if drop_inserts else (0, lower)
+        found = Alignment(kind, tuple(names) or None, values, unknown, *told)
+        if focus is None:
+            return found
+        if seen_from is None:
+            raise DataError(
+                f"has no sequence called {focus!r}. The focus is a name in the file, or the number "
+                f"of a sequence, 1 to {len(sequences)}."
+            )
+        aligned = seen_from[1].translate(INSERTS) if drop_inserts else seen_from[1]
+        return _seen_from(found, *seen_from, aligned)
+
+
+def _is_called(name: str | None, before: int, wanted: str) -> bool:
+    """Whether a sequence has that name, with or without its range of residues, or that number."""
+    if name is None or wanted.isdecimal():
+        return wanted == str(before + 1) or name == wanted
+    word = name.partition(" ")[0]
+    return wanted in (name, word, word.partition("/")[0])
+
+
+def _seen_from(alignment: Alignment, name: str, letters: str, aligned: str) -> Alignment:
+    """The columns in which the focus has a residue; its letters with inserts count positions."""
+    if not any(map(str.isupper, letters)):  # a file that does not tell columns by their case
+        letters, aligned = letters.upper(), aligned.upper()
+    span = SPAN.search(name.partition(" ")[0])
+    start = 1 if span is None else int(span[1])
+    residues = filter(str.isalpha, letters)
+    numbers = (start + i for i, own in enumerate(residues) if own.isupper())
+    upper = [column for column, own in enumerate(aligned) if own.isupper()]
+    known = set(alignment.alphabet[1:]) | set("TU" if alignment.molecule != "protein" else "")
+    pairs = zip(upper, numbers, strict=True)
+    kept = [(column, at) for column, at in pairs if aligned[column] in known]
+    if len(kept) < 2:
+        raise DataError(f"the focus {name!r} has {len(kept)} residue(s); a family needs two.")
+    columns = [column for column, _ in kept]
+    own = "".join(aligned[column] for column in columns)
+    base = {"rna": ("T", "U"), "dna": ("U", "T")}.get(alignment.molecule)
+    own = own if base is None else own.replace(*base)
+    focus = Focus(name, own, tuple(at for _, at in kept))
+    return replace(alignment, values=alignment.values[:, columns], focus=focus)
 
 
 def holds_alignment(path: PathLike) -> bool:

@@ -6,7 +6,8 @@ to stay in cache; on a GPU they are matrix products.  Letters: n rows, v variabl
 
 A row with states x_1 .. x_v is a one-hot vector of v * s entries with v ones; its entry for state a
 of variable k stands at k * s + a.  Products with that matrix need no multiplication: they add up
-the v rows of the other factor that the ones name.
+the v rows of the other factor that the ones name.  A missing value (-1) has no one: its conditional
+does not count, and it says nothing to others (plmc's -g, where the gap is no state).
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import embedding_bag, pad
 
 CACHED_COLUMNS = 84  # of the coupling matrix at once: 4 amino-acid positions, half a megabyte
 GPU_COLUMNS = 4096
@@ -25,40 +26,58 @@ GPU_COLUMNS = 4096
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """Rows by their ones (`codes`), and for each one the rows that have it (`holders`)."""
+    """Rows by their ones (`codes`), and for each one the rows that have it (`holders`).
+
+    Missing values have one code more, the last, whose row of any matrix is nothing.
+    """
 
     codes: Int[Tensor, "n v"]
     states: int
     holders: Int[Tensor, " m"]  # m = n v; rows grouped by code
-    starts: Int[Tensor, " c"]  # c = v s; where each code's group begins
+    starts: Int[Tensor, " c"]  # c = v s, or one more; where each code's group begins
+    missing: Bool[Tensor, "n v"] | None = None
 
     @classmethod
     def of(cls, rows: Int[Tensor, "n v"], states: int) -> CodedRows:
         """The same rows, indexed both ways."""
         variables = rows.shape[1]
         codes = rows.long() + states * torch.arange(variables, device=rows.device)
+        missing, size = rows < 0, variables * states
+        gaps = bool(missing.any())
+        codes = codes.masked_fill_(missing, size)
         holders = codes.reshape(-1).argsort(stable=True) // max(variables, 1)
-        sizes = torch.bincount(codes.reshape(-1), minlength=variables * states)
+        sizes = torch.bincount(codes.reshape(-1), minlength=size + gaps)
         # Look-ups by 32-bit positions read half the memory.
         narrow = torch.int32 if codes.numel() < 2**31 else torch.int64
         starts = (sizes.cumsum(0) - sizes).to(narrow)
-        return cls(codes.to(narrow), states, holders.to(narrow), starts)
+        return cls(codes.to(narrow), states, holders.to(narrow), starts, missing if gaps else None)
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def times(self, matrix: Float[Tensor, "c k"]) -> Float[Tensor, "n k"]:
         """One-hot rows @ matrix: for each row the sum of the matrix's rows that it names."""
-        return embedding_bag(self.codes, matrix, mode="sum")
+        return embedding_bag(self.codes, self._padded(matrix), mode="sum")
 
     def transposed_times(self, matrix: Float[Tensor, "n k"]) -> Float[Tensor, "c k"]:
         """(One-hot rows)^T @ matrix: for each code the sum over the rows that have it."""
-        return embedding_bag(self.holders, matrix, self.starts, mode="sum")
+        found = embedding_bag(self.holders, matrix, self.starts, mode="sum")
+        return found if self.missing is None else found[:-1]
 
     def one_hot(self, dtype: torch.dtype) -> Float[Tensor, "n c"]:
         """The matrix itself."""
         ones = torch.zeros(len(self), len(self.starts), dtype=dtype, device=self.codes.device)
-        return ones.scatter_(1, self.codes.long(), 1)
+        ones.scatter_(1, self.codes.long(), 1)
+        return ones if self.missing is None else ones[:, :-1]
+
+    def _padded(self, matrix: Float[Tensor, "c k"]) -> Tensor:
+        """The matrix with a row of zeros for missing values, where there are any."""
+        return matrix if self.missing is None else pad(matrix, (0, 0, 0, 1))
+
+    def block(self, block: slice) -> tuple[Int[Tensor, "n k 1"], Bool[Tensor, "n k 1"] | None]:
+        """The states of some variables in each row, and which are missing (their state is 0)."""
+        absent = None if self.missing is None else self.missing[:, block].unsqueeze(-1)
+        return (self.codes[:, block].long() % self.states).unsqueeze(-1), absent
 
 
 def potts_pseudolikelihood(
@@ -84,15 +103,17 @@ def potts_pseudolikelihood(
         flat = slice(block.start * states, block.stop * states)
         scores = times(matrix[:, flat].contiguous()).view(len(rows), -1, states)
         scores = scores.add_(fields[block])
-        seen = rows.codes[:, block].long() % states
-        losses[block] = _loss(scores, seen.unsqueeze(-1), weights)
+        losses[block] = _loss(scores, *rows.block(block), weights)
         field_gradient[block] = scores.sum(dim=0)
         gradient[:, flat] = transposed_times(scores.view(len(rows), -1))
     return losses, field_gradient, gradient.view_as(couplings)
 
 
 def _loss(
-    scores: Float[Tensor, "n k s"], seen: Float[Tensor, "n k 1"], weights: Float[Tensor, " n"]
+    scores: Float[Tensor, "n k s"],
+    seen: Int[Tensor, "n k 1"],
+    absent: Bool[Tensor, "n k 1"] | None,
+    weights: Float[Tensor, " n"],
 ) -> Float[Tensor, " k"]:
     """The weighted losses of the block; `scores` become its gradient with respect to them."""
     chosen = scores.gather(-1, seen)
@@ -101,6 +122,9 @@ def _loss(
     total = scores.sum(dim=-1, keepdim=True)
     losses = (total.log() + highest - chosen).squeeze(-1)
     column = weights.view(-1, 1, 1)
+    if absent is not None:
+        losses = losses.masked_fill_(absent.squeeze(-1), 0.0)
+        column = column.masked_fill(absent, 0.0)
     scores.mul_(column / total)
     scores.scatter_add_(-1, seen, -column.expand_as(seen))
     return weights.double() @ losses.double()

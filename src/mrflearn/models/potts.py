@@ -60,6 +60,22 @@ class PottsModel:
         """The fields with the zeros of state 0."""
         return pad(self.fields, (1, 0))
 
+    def score(self, rows: Int[Tensor, "n v"]) -> Float[Tensor, " n"]:
+        """The unnormalised log-probability of each row, in float64."""
+        first, second = self.pairs
+        pair = torch.arange(len(first), device=rows.device)
+        found = self.couplings[pair, rows[:, first], rows[:, second]].double().sum(dim=1)
+        column = torch.arange(len(self.fields), device=rows.device)
+        return found + self.full_fields()[column, rows].double().sum(dim=1)
+
+    def conditional_scores(self, row: Int[Tensor, " v"]) -> Float[Tensor, "v s"]:
+        """The scores of all states of each variable, the others as in a row, in float64."""
+        first, second = self.pairs
+        pair = torch.arange(len(first), device=row.device)
+        scores = self.full_fields().double()
+        scores.index_add_(0, first, self.couplings[pair, :, row[second]].double())
+        return scores.index_add_(0, second, self.couplings[pair, row[first]].double())
+
     def potentials(self) -> Potentials:
         """The same field as any inference reads it."""
         variables, states = len(self.fields), self.fields.shape[1] + 1

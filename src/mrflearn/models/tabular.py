@@ -95,6 +95,28 @@ class TabularModel:
         return Potentials(self.graph, tuple(tables))
 
 
+@dataclass(frozen=True, eq=False)
+class FullTables:
+    """A number for every joint state of every factor, more than the distribution needs.
+
+    Counts that contradict each other, as noisy ones do, each pull at numbers of their own.
+    """
+
+    graph: FactorGraph
+    values: tuple[Float[Tensor, " f *shape"], ...]
+
+    def parameters(self) -> dict[str, Tensor]:
+        names = (f"{i}.{group.name}" for i, group in enumerate(self.graph.groups))
+        return dict(zip(names, self.values, strict=True))
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> FullTables:
+        return FullTables(self.graph, tuple(parameters[name] for name in self.parameters()))
+
+    def potentials(self) -> Potentials:
+        """The tables as they are."""
+        return Potentials(self.graph, tuple(map(DenseTable, self.values)))
+
+
 # Where the parameters of each clique of a tabular field stand in one flat vector.
 
 

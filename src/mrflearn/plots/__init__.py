@@ -8,10 +8,12 @@ if TYPE_CHECKING:
     from mrflearn.plots.curves import bound_curve as bound_curve
     from mrflearn.plots.curves import draw_curves as draw_curves
     from mrflearn.plots.curves import em_curve as em_curve
+    from mrflearn.plots.fields import draw_contact_map as draw_contact_map
     from mrflearn.plots.fields import draw_graph as draw_graph
     from mrflearn.plots.fields import draw_heat_map as draw_heat_map
     from mrflearn.plots.fields import draw_lattices as draw_lattices
     from mrflearn.plots.fields import draw_moments as draw_moments
+    from mrflearn.plots.fields import draw_mutant_scan as draw_mutant_scan
     from mrflearn.plots.fields import draw_recovery as draw_recovery
     from mrflearn.plots.labels import draw_confusion as draw_confusion
     from mrflearn.plots.labels import draw_reliability as draw_reliability

@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 MOST_NAMES = 40  # more would overlap
 FEW_NAMES = 12
 LETTER = 4.6  # points, its width
+BY_PROPERTY = "GAVILMFYWCSTNQPHKRDEU"  # letters of proteins, those that are alike together
 
 
 def draw_heat_map(
@@ -103,6 +104,59 @@ def draw_graph(
     if not columns:
         axis.set(xlim=(-across, across), ylim=(-upward, upward))
     axis.axis("off")
+    return figure
+
+
+def draw_contact_map(
+    contacts: ArrayLike,
+    pairs: ArrayLike,
+    hits: ArrayLike,
+    positions: Sequence[int],
+) -> Any:
+    """Contacts of a structure in grey, predicted pairs of columns over them: right or wrong.
+
+    `contacts[i, j]` is true where columns i and j touch; `pairs` are columns from 0, `hits` which
+    of them touch.  Both sides of the diagonal show the same.
+    """
+    found, right = _edges(pairs, len(positions)), np.asarray(hits, dtype=np.bool_)
+    touching, at = np.argwhere(np.asarray(contacts, dtype=np.bool_)), np.asarray(positions)
+    figure, (axis,) = panels(1, width=5.6, height=5.6)
+    size = (300 / max(len(at), 30)) ** 2
+    axis.scatter(*at[touching].T, s=size, marker="s", color="#c9ced3", lw=0, label="structure")
+    for name, own, colour in (("contact", right, COLOURS[0]), ("no contact", ~right, COLOURS[1])):
+        both = np.concatenate([found[own], found[own, ::-1]])
+        axis.scatter(*at[both].T, s=max(size, 12), color=colour, lw=0, label=f"predicted: {name}")
+    ends = at.min() - 1, at.max() + 1
+    axis.set(aspect="equal", xlim=ends, ylim=ends[::-1], xlabel="position", ylabel="position")
+    axis.spines[:].set_visible(True)
+    axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, fontsize=8)
+    return figure
+
+
+def draw_mutant_scan(scores: ArrayLike, positions: Sequence[int], letters: str, wild: str) -> Any:
+    """The effect of every letter (rows) at every position (columns); dots mark what is there."""
+    matrix = _numbers(scores, "a matrix")
+    order = sorted(range(len(letters)), key=lambda k: BY_PROPERTY.find(letters[k]))
+    width = min(24.0, max(5.6, 1.8 + 0.13 * len(positions)))
+    figure, (axis,) = panels(1, width=width, height=1.2 + 0.17 * len(letters))
+    colours, low, high = _colours(matrix, signed=True)
+    image = axis.imshow(
+        matrix[:, order].T,
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        aspect="auto",
+        interpolation="nearest",
+    )
+    rows = [order.index(letters.index(own)) for own in wild]
+    axis.scatter(range(len(rows)), rows, s=5, color=INK, lw=0)
+    every = next(n for n in (1, 5, 10, 20, 50, 100, 10**9) if len(positions) <= 40 * n)
+    ticks = {place: at for place, at in enumerate(positions) if every == 1 or at % every == 0}
+    axis.set_xticks(list(ticks), list(ticks.values()), fontsize=8)
+    axis.set_yticks(range(len(order)), [letters[k] for k in order], fontsize=7)
+    axis.set(xlabel="position", ylabel="new letter")
+    axis.spines[:].set_visible(True)
+    figure.colorbar(image, ax=axis, label="effect, nats", pad=0.01)
     return figure
 
 

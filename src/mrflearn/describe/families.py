@@ -1,0 +1,178 @@
+"""The field of a family of sequences: contacts over a structure, and effects of mutations."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mrflearn import plots
+from mrflearn.describe.blocks import Block, Data, Facts, Percent, Picture, Table
+from mrflearn.describe.description import Blocks, OptionError, Task
+from mrflearn.describe.fields import FieldDescription, ReadRows
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.evaluation.contacts import CUTOFF, LONG_RANGE, ContactComparison, compare_contacts
+from mrflearn.io.files import write_text
+from mrflearn.io.structures import read_structure
+
+MOST_MUTANTS = 200  # that can be asked for on the page
+MOST_SCANNED = 600  # positions that a report or a page draws
+
+
+class FamilyDescription(FieldDescription):
+    """A field on all pairs of columns of an alignment."""
+
+    pictures: ClassVar = frozenset({"inspect", "evaluate", "score"})
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.compared: ContactComparison | None = None
+
+    def facts(self) -> dict[str, Any]:
+        focus = self.model.focus_
+        facts = {**super().facts(), "effective_sequences": self.model.n_effective_}
+        return facts if focus is None else {**facts, "focus": focus.name}
+
+    def learned(
+        self,
+        n: int,
+        contacts: bool = False,
+        apart: int | None = None,
+        matrix: Path | None = None,
+        edges: bool = False,
+        plot: Path | None = None,
+        output: Path | None = None,
+        structure: Path | None = None,
+        chain: str | None = None,
+        cutoff: float | None = None,
+    ) -> Blocks:
+        """The contacts, over those of a structure where one is given."""
+        if structure is None and (chain is not None or cutoff is not None):
+            raise OptionError("--chain and --cutoff are of the structure: --structure FILE.")
+        if structure is not None:
+            found, model = read_structure(structure, chain), self.model
+            if not self.has_contacts or not model.letters_:
+                raise SettingsError("only the field of an alignment is compared with a structure.")
+            self.compared = compare_contacts(
+                model.contacts_,
+                model.frequencies_,
+                model.letters_,
+                found,
+                focus=model.focus_,
+                cutoff=cutoff or CUTOFF,
+            )
+        if output is not None and self.has_contacts:
+            _write_csv(output, self.model.contact_table(apart or 1))
+        rest = super().learned(n, contacts, apart, matrix, edges, plot, None)
+        return [*self._over_structure(), *rest] if not edges else [*rest, *self._over_structure()]
+
+    def _over_structure(self) -> Blocks:
+        """The precision of contacts, and their map over the structure."""
+        own = self.compared
+        if own is None:
+            return []
+        ranges = {"": own.precision(), "long_range_": own.precision(LONG_RANGE)}
+        facts: dict[str, Any] = {
+            "chain": own.structure.chain,
+            "columns_in_structure": own.columns,
+            "contact_below": f"{own.cutoff:g} A",
+            "precision_of_pairs_apart": own.apart,
+        }
+        for name, found in ranges.items():
+            facts |= {f"{name}precision_{k}": Percent(v) for k, v in found.items() if v == v}
+        count = max(1, own.columns // 2)
+        positions = self.model.positions_
+        placed = own.residues >= 0
+        near = np.zeros((len(positions), len(positions)), dtype=np.bool_)
+        distances = own.structure.distances()[np.ix_(own.residues[placed], own.residues[placed])]
+        near[np.ix_(placed, placed)] = distances < own.cutoff
+        drawn = own.pairs[:count], own.touching[:count], positions
+        caption = (
+            f"The {count} strongest pairs (L/2) of columns at least {own.apart} apart, over the "
+            f"pairs of residues of chain {own.structure.chain} closer than {own.cutoff:g} A (grey)."
+        )
+        picture = Picture(partial(plots.draw_contact_map, near, *drawn), caption=caption)
+        return [Facts(facts, floats=".3f"), picture]
+
+    def score(
+        self,
+        rows: ReadRows,
+        method: str | None,
+        mutants: str | None = None,
+        scan: bool = False,
+        sequence: str | None = None,
+        output: Path | None = None,
+        plot: Path | None = None,
+    ) -> Blocks:
+        """The effects of mutations, where these are asked for; else the probability of rows."""
+        asked = bool(mutants) or scan
+        if not asked:
+            if sequence is not None or output is not None or plot is not None:
+                raise OptionError("--sequence, --output and --plot go with --mutants or --scan.")
+            return super().score(rows, method)
+        if method is not None or (mutants and (scan or plot is not None)):
+            raise OptionError("--mutants, --scan and --method answer different questions.")
+        if mutants:
+            names = [name.strip() for name in mutants.split(",")]
+            values = self.model.score_mutants(names, sequence).tolist()
+            if output is not None:
+                _write_csv(output, {"mutant": names, "score": values})
+            return [_effects(names, values)]
+        return self._scan(sequence, output)
+
+    def _scan(self, sequence: str | None, output: Path | None, shown: int = 10) -> Blocks:
+        """All single mutations: the best and the worst of them, and a picture."""
+        scan = self.model.scan_mutants(sequence)
+        table = scan.table()
+        if output is not None:
+            _write_csv(output, table)
+        order = np.argsort(-np.array(table["score"]), kind="stable")
+        picked = [*order[:shown], *order[max(shown, len(order) - shown) :]]
+        names = [table["mutant"][i] for i in picked]
+        found = _effects(names, [table["score"][i] for i in picked], key="extremes")
+        facts = Facts({"mutated": scan.name, "mutants": len(order)})
+        look = scan.scores, scan.positions, scan.letters, scan.wild
+        caption = f"The effect of every mutation of {scan.name}, in nats; dots are its own letters."
+        records = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        picture = Picture(partial(plots.draw_mutant_scan, *look), caption=caption)
+        return [facts, Data({"scan": records}), found, picture]
+
+    def report(self, facts: Mapping[str, Any] | None = None) -> Blocks:
+        """With a scan of all mutations, where there is a sequence to mutate."""
+        return [*super().report(facts), *self._drawn_scan()]
+
+    def _drawn_scan(self) -> Blocks:
+        try:
+            small = len(self.model.positions_) <= MOST_SCANNED
+            return self._scan(None, None)[-1:] if small else []
+        except (SettingsError, DataError):  # of numbers, or of a sequence with gaps
+            return []
+
+    def tasks(self) -> list[Task]:
+        """Contacts, samples, and mutations where letters are known."""
+        field, tasks = self.model, super().tasks()
+        if not self._drawn_scan():
+            return tasks
+
+        def mutants(words: Sequence[str]) -> list[Block]:
+            names = [part for word in words for part in word.split(",") if part]
+            return [_effects(names, field.score_mutants(names).tolist())]
+
+        usual = field.scan_mutants().table()["mutant"][:2]
+        return [*tasks, Task("mutants", " ".join(usual), mutants, MOST_MUTANTS)]
+
+
+def _effects(names: Sequence[str], scores: Sequence[float], key: str = "mutants") -> Table:
+    rows = list(zip(names, scores, strict=True))
+    return Table(("mutant", "score"), rows, key=key, records=True, floats="+.3f")
+
+
+def _write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Writes columns by name."""
+    with write_text(path) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerows([list(columns), *zip(*columns.values(), strict=True)])
