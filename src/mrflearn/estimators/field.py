@@ -21,14 +21,13 @@ from mrflearn.errors import GraphError
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import (
-    Table,
+    Rows,
+    answer_rows,
     check_observed,
-    column_names,
     field_graph,
     molecule_of,
     sample_weights,
     shard_files,
-    state_table,
     warn_of_codes,
 )
 from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
@@ -195,13 +194,14 @@ class MarkovField(FieldQuestions):
         """
         del y  # scikit-learn passes it to every estimator
         device = choose_device(self.device)
-        samples, self.spins_ = state_table(X)
-        names = column_names(X)
+        given = answer_rows(X)
+        samples, names, self.spins_, labels = given
         self._name_columns(names)
         self.molecule_ = molecule_of(X)
         check_observed(samples, names)
-        graph, self.codes_ = self._build(samples)
-        graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
+        graph, self.codes_ = self._build(given)
+        states = self.codes_.encode(samples, names, labels)
+        graph, table = graph.to(device), torch.as_tensor(states)
         training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True, names=names)
         warn_of_codes(samples, self.codes_, names)
@@ -240,12 +240,14 @@ class MarkovField(FieldQuestions):
         # The first rows of the first file show the columns and, mostly, the states.
         with closing(read_sample_chunks(files[0], columns=columns)) as tables:
             first = next(tables)
-        graph, self.codes_ = self._build(first.values, uniform=True)
+        read = answer_rows(first)
+        graph, self.codes_ = self._build(read, uniform=True)
         training = self._training(graph, missing=missing, counts_alone=True)
         place = Serial() if executor is None else executor
         count = CountShard((), graph.states, missing, columns, self.codes_, first.names)
         warn_of_codes(first.values, self.codes_, first.names)
-        rows = Samples.of(self.codes_.encode(first.values)) if len(first) else None
+        states = self.codes_.encode(first.values, first.names, first.labels)
+        rows = Samples.of(states) if len(first) else None
         self._name_columns(first.names)
         self.spins_ = first.spins
         return self._keep(training.from_shards(graph, count, files, place, rows))
@@ -309,7 +311,7 @@ class MarkovField(FieldQuestions):
         codes, self.codes_ = learned["codes"], None
         if codes is not None:
             sizes = tuple(graph.states.tolist())
-            own = tuple(None if column is None else tuple(map(int, column)) for column in codes)
+            own = tuple(None if column is None else tuple(column) for column in codes)
             self.codes_ = StateCodes(own, sizes)
         self._restore_training(self.model_, learned, get_args(FieldCriterion))
 
@@ -334,13 +336,14 @@ class MarkovField(FieldQuestions):
         self._keep_choice(choice)
         return FieldTraining(self, estimator)
 
-    def _build(self, table: Table, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
+    def _build(self, rows: Rows, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
         """The graph, and the codes of its states.
 
         With `uniform`, columns that count from 0 have as many states as the largest of all needs:
         of these rows there are more elsewhere.
         """
-        shown = StateCodes.seen(table)
+        table, labels = rows.values, rows.labels
+        shown = StateCodes.seen(table, labels)
         sizes = shown.sizes
         if uniform:
             pairs = list(zip(shown.codes, sizes, strict=True))
@@ -350,10 +353,11 @@ class MarkovField(FieldQuestions):
         graph = field_graph(self.graph, self.states or sizes, table.shape[1])
         counts = tuple(graph.states.tolist())
         if self.states is not None or len(counts) != table.shape[1]:
-            return graph, StateCodes((None,) * len(counts), counts)
+            own = labels if len(counts) == table.shape[1] else None
+            return graph, StateCodes((None,) * len(counts), counts).named(own)
         if counts == sizes:
             return graph, StateCodes(shown.codes, sizes)
-        return graph, StateCodes.fitting(table, counts)
+        return graph, StateCodes.fitting(table, counts, labels)
 
     def _foresee_complete(self, states: int | Sequence[int], columns: int) -> None:
         """Refuses a complete graph that cannot be trained before it is built."""

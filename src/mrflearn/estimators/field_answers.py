@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
-from mrflearn.estimators.field_inputs import TakesTables, column_names, state_rows
+from mrflearn.estimators.field_inputs import TakesTables, answer_rows
 from mrflearn.features.observations import check_states
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
@@ -23,7 +23,7 @@ from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.sampling import Drawing
 from mrflearn.io.alignments import Molecule
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import column_order
+from mrflearn.io.samples import MISSING, column_order
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.io.uai import write_network
 from mrflearn.objectives.pseudolikelihood import log_conditionals
@@ -375,16 +375,22 @@ class FieldQuestions(TakesTables, Estimator):
             States; -1 is a missing value.
 
         """
-        rows = state_rows(X, spins=self.spins_)
+        codes = self.codes_
+        given = answer_rows(X, () if codes is None else codes.spin_columns)
+        if given.spins and not self.spins_:  # -1 is missing, then
+            unsure = np.where(given.values == 0, MISSING, given.values.astype(np.int64))
+            given = given._replace(values=unsure)
         names = getattr(self, "feature_names_in_", None)
-        order = column_order(names, column_names(X))
-        rows = rows if order is None else rows[:, order]
+        given = given.reordered(column_order(names, given.names))
+        rows = given.values.astype(np.int64, copy=False)
         if rows.shape[1] != self.n_features_in_:
             raise DataError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input. Is the table transposed?"
             )
-        states: Any = rows if self.codes_ is None else self.codes_.encode(rows, names)
+        if codes is None:
+            codes = StateCodes((None,) * rows.shape[1], tuple(self.potentials_.graph.states.tolist()))
+        states: Any = codes.encode(rows, names, given.labels)
         sizes = self.potentials_.graph.states.cpu()
         check_states(torch.as_tensor(states), sizes, missing_allowed=not complete, names=names)
         return np.asarray(states)

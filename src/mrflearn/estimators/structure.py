@@ -14,10 +14,9 @@ from mrflearn.errors import DataError, StorageError, warn_user
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.field_inputs import (
     TakesTables,
+    answer_rows,
     check_observed,
-    column_names,
     sample_weights,
-    state_table,
     warn_of_codes,
 )
 from mrflearn.execution.resources import choose_device
@@ -91,18 +90,18 @@ class FieldStructure(TakesTables, Estimator):
 
         """
         del y  # scikit-learn passes it to every estimator
-        table, names = state_table(X)[0], column_names(X)
+        table, names, _, labels = answer_rows(X)
         if table.shape[1] < 2:
             raise DataError(
                 f"samples have {table.shape[1]} feature(s) (shape {table.shape}); at least two "
                 "variables are needed to find edges."
             )
         check_observed(table, names)
-        codes = StateCodes.seen(table)
+        codes = StateCodes.seen(table, labels)
         if self.states is not None:
             count = table.shape[1]
-            codes = StateCodes((None,) * count, (self.states,) * count)
-        states = codes.encode(table).astype(np.int64, copy=False)
+            codes = StateCodes((None,) * count, (self.states,) * count).named(labels)
+        states = codes.encode(table, names, labels).astype(np.int64, copy=False)
         rows = torch.as_tensor(states, device=choose_device(self.device))
         sizes = torch.tensor(codes.sizes, device=rows.device)
         check_states(rows, sizes, missing_allowed=True, names=names)
