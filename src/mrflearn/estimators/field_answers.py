@@ -14,6 +14,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.field_inputs import TakesTables, answer_rows
+from mrflearn.estimators.field_queries import FieldQueries
 from mrflearn.features.observations import check_states
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
@@ -69,7 +70,7 @@ def _array(values: Tensor) -> NDArray[np.float64]:
     return np.asarray(values.detach().cpu(), dtype=np.float64)
 
 
-class FieldQuestions(TakesTables, Estimator):
+class FieldQuestions(FieldQueries, TakesTables, Estimator):
     """The questions that `MarkovField` and `PottsField` share."""
 
     usual_method: ClassVar[Method]  # of `log_likelihood`
