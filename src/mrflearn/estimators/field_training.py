@@ -31,7 +31,12 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import column_name
-from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
+from mrflearn.models.tabular import (
+    ParameterLayout,
+    TabularModel,
+    feature_covariance,
+    parameter_count,
+)
 from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
@@ -468,32 +473,3 @@ def starting_point(
         conditional = counted.hessian(start) * (weight / counted.weight)
         curvature = trust * curvature + (1 - trust) * conditional
     return start, Cholesky.of(curvature, start, settings.l2)
-
-
-def feature_covariance(graph: FactorGraph, samples: Samples) -> Float[Tensor, "p p"]:
-    """The covariance of the parameters' indicator features, summed over all samples."""
-    layout = ParameterLayout.of(graph)
-    size = layout.size
-    second = torch.zeros(size, size, dtype=torch.float64, device=graph.device)
-    first = torch.zeros(size, dtype=torch.float64, device=graph.device)
-    for chunk in samples.chunks(CHUNK):
-        features = _features(graph, layout, chunk.states.T)
-        weighted = features if chunk.weights is None else features * chunk.weights
-        second += weighted @ features.T
-        first += weighted.sum(dim=1)
-    return second - torch.outer(first, first) / samples.total
-
-
-def _features(graph: FactorGraph, layout: ParameterLayout, states: Tensor) -> Float[Tensor, "p n"]:
-    """Which parameters count in which sample: those of states that are all above 0."""
-    found = torch.zeros(layout.size, states.shape[1], dtype=torch.float64, device=graph.device)
-    groups = [group for group in graph.groups if len(group)]
-    starts = layout.start.split([len(group) for group in groups])
-    for group, start in zip(groups, starts, strict=True):
-        columns = states[group.scope.T].long()  # (a, f, n)
-        place = torch.zeros_like(columns[0])
-        for column, size in zip(columns, graph.shape(group), strict=True):
-            place = place * (size - 1) + column - 1
-        here = (columns > 0).all(dim=0)
-        found.scatter_add_(0, torch.where(here, start.unsqueeze(1) + place, 0), here.to(found))
-    return found
