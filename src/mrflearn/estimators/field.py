@@ -7,6 +7,7 @@ does LAP, at a cost linear in the cliques, and it learns from rows with values m
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import GraphError
+from mrflearn.errors import DataWarning, GraphError, SettingsError
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import (
@@ -31,6 +32,7 @@ from mrflearn.estimators.field_inputs import (
     warn_of_codes,
 )
 from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
+from mrflearn.estimators.structure import FieldStructure
 from mrflearn.execution.executor import Executor, Serial, executor_for
 from mrflearn.execution.resources import choose_device
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, check_states
@@ -80,6 +82,11 @@ def choose_estimator(
     return Choice("pl", "the graph is too wide to be exact; pseudolikelihood comes close to it")
 
 
+def is_learned(graph: Any) -> bool:
+    """Whether the edges of the graph are to be found in the samples."""
+    return isinstance(graph, str) and graph.strip() == "learn"
+
+
 # `MarkovField`: an untied Markov random field learned from samples of all its variables.
 
 
@@ -92,8 +99,8 @@ class MarkovField(FieldQuestions):
     graph
         `"grid:4x4"`, `"torus:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"chain:9"`, `"complete"` or
         `"edges:FILE"`; in Python also a networkx graph whose node order is the column order, pairs
-        of columns such as `[(0, 1)]`, or a `FactorGraph` (any cliques).  The command line takes
-        `learn` too: the edges are found first, as `FieldStructure` finds them.
+        of columns such as `[(0, 1)]`, or a `FactorGraph` (any cliques).  `"learn"` finds the edges
+        first, as `FieldStructure` does; in Python one with other settings can be given.
     states
         States of every variable, counted from 0: one number, or one each.  None takes what each
         column shows: states from 0 to its largest, or, where they are not counted from 0 (items
@@ -139,6 +146,8 @@ class MarkovField(FieldQuestions):
         With `estimator="auto"`: the chosen `estimator`, and the `reason`.
     outcome_
         How training ended; of a loaded field, without its history.
+    structure_
+        With a learned graph: the `FieldStructure` that found its edges.
     spins_
         Whether the samples were spins (-1 and 1).
     codes_
@@ -199,13 +208,14 @@ class MarkovField(FieldQuestions):
         self._name_columns(names)
         self.molecule_ = molecule_of(X)
         check_observed(samples, names)
+        weights = sample_weights(sample_weight, len(samples), device)
+        self._find_edges(X, sample_weight)
         graph, self.codes_ = self._build(given)
         states = self.codes_.encode(samples, names, labels)
         graph, table = graph.to(device), torch.as_tensor(states)
         training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True, names=names)
         warn_of_codes(samples, self.codes_, names)
-        weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:
             training = replace(training, mapper=place.map, checkpoint=checkpoint, resume=resume)
             return self._keep(training(graph, Samples.of(table, weights, device)))
@@ -237,6 +247,8 @@ class MarkovField(FieldQuestions):
 
         """
         files = shard_files(paths)
+        if is_learned(self.graph) or isinstance(self.graph, FieldStructure):
+            raise SettingsError("edges are learned from one table, by fit; name the graph here.")
         # The first rows of the first file show the columns and, mostly, the states.
         with closing(read_sample_chunks(files[0], columns=columns)) as tables:
             first = next(tables)
@@ -317,7 +329,7 @@ class MarkovField(FieldQuestions):
 
     def _stored_settings(self) -> dict[str, Any]:
         graph: Any = None  # a factor graph is among the tensors
-        if isinstance(self.graph, str):
+        if isinstance(self.graph, str) and not is_learned(self.graph):
             graph = self.graph
         elif not isinstance(self.graph, FactorGraph):  # of networkx, or pairs of columns
             graph = self.edges_.tolist() or None
@@ -325,6 +337,18 @@ class MarkovField(FieldQuestions):
         if isinstance(states, Sequence | np.ndarray):
             states = [int(size) for size in states]
         return {**super()._stored_settings(), "graph": graph, "states": states}
+
+    def _find_edges(self, X: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        """Sets `structure_` where the edges are to be learned."""
+        self.__dict__.pop("structure_", None)
+        if isinstance(self.graph, FieldStructure) or is_learned(self.graph):
+            chosen = self.graph
+            if not isinstance(chosen, FieldStructure):
+                chosen = FieldStructure(device=self.device, random_state=self.random_state)
+            found: FieldStructure = FieldStructure(**chosen.get_params(deep=False))
+            with warnings.catch_warnings():  # of codes, which training says too
+                warnings.filterwarnings("ignore", "column", DataWarning)
+                self.structure_ = found.fit(X, sample_weight=sample_weight)
 
     def _training(
         self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
@@ -350,7 +374,8 @@ class MarkovField(FieldQuestions):
             largest = max((size for own, size in pairs if own is None), default=2)
             sizes = tuple(largest if own is None else size for own, size in pairs)
         self._foresee_complete(self.states or sizes, table.shape[1])
-        graph = field_graph(self.graph, self.states or sizes, table.shape[1])
+        wanted = self.structure_.edges_ if hasattr(self, "structure_") else self.graph
+        graph = field_graph(wanted, self.states or sizes, table.shape[1])
         counts = tuple(graph.states.tolist())
         if self.states is not None or len(counts) != table.shape[1]:
             own = labels if len(counts) == table.shape[1] else None

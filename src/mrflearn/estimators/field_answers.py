@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -266,6 +267,21 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
         order, names = self.strongest(len(self.edges_)), np.array(self.variable_names_)
         first, second = names[self.edges_[order].T].tolist()
         return {"variable": first, "and": second, "strength": self.strengths_[order].tolist()}
+
+    def to_networkx(self) -> nx.Graph:
+        """The field's edges as a graph of networkx, whose nodes are the names of the variables.
+
+        Returns
+        -------
+        networkx.Graph
+            Each edge has a `strength`, as in `strengths_`, and its magnitude as `weight`.
+
+        """
+        names, graph = self.variable_names_, nx.Graph()
+        graph.add_nodes_from(names)
+        for (one, two), strength in zip(self.edges_.tolist(), self.strengths_.tolist(), strict=True):
+            graph.add_edge(names[one], names[two], strength=strength, weight=abs(strength))
+        return graph
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """`log_likelihood` of each row by its usual method, in nats.

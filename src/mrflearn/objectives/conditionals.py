@@ -60,9 +60,15 @@ class Conditionals:
     own: Bool[Tensor, "c c"]  # parameters of a variable with itself, which there are none of
 
     @classmethod
-    def of(cls, states: Int[Tensor, "n v"], sizes: Int[Tensor, " v"], coding: Coding) -> Conditionals:
+    def of(
+        cls,
+        states: Int[Tensor, "n v"],
+        sizes: Int[Tensor, " v"],
+        coding: Coding,
+        dtype: torch.dtype = torch.float64,
+    ) -> Conditionals:
         """The regressions of complete rows."""
-        codes = state_codes(sizes, coding)
+        codes = state_codes(sizes, coding).to(dtype)
         places = torch.arange(len(sizes), device=states.device)
         columns = codes[places, states.long()].flatten(1)
         variable = places.repeat_interleave(codes.shape[2])
@@ -84,10 +90,12 @@ class Conditionals:
         scores, weight = self.scores(point), weights.T.unsqueeze(2)
         if self.binary:
             gap = self.codes[:, 1, 0] - self.codes[:, 0, 0]
-            odds, seen = scores * gap, rows.unsqueeze(1).double()
-            expected = odds.sigmoid()
-            losses = torch.nn.functional.softplus(odds) - seen * odds
-            push = (expected - seen) * gap * weight
+            # Of what was seen: the odds of the other state.
+            signed = rows.unsqueeze(1).to(scores.dtype) * -2.0 + 1.0
+            other = (scores * (signed * gap)).sigmoid()
+            losses = (1 - other).clamp_min(1e-30).log().neg()
+            push = other * (signed * gap * weight)
+            expected = torch.where(rows.unsqueeze(1) > 0, 1 - other, other)
             expected = expected.unsqueeze(3)
         else:
             wide = scores.view(*scores.shape[:2], count, numbers)

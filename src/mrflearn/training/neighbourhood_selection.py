@@ -13,7 +13,7 @@ variable is regressed on its candidates alone, from the rows in which all of the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, final
 
 import torch
@@ -27,7 +27,10 @@ from mrflearn.training.newton import shrinkage
 
 Selected = Bool[Tensor, "v v"]  # the neighbours (rows) that each variable selects
 RATIO = 0.01  # of the least regularisation strength that is tried to the largest
-CELLS = 1 << 22  # rows x regressions handled at once; bounds memory, changes no result
+CELLS = 1 << 20  # rows x regressions handled at once; bounds memory, changes no result
+FURTHER = 4  # strengths below those that all rows prefer, at which resamples are looked at
+DTYPE = torch.float32  # enough to tell which tables are zero; a path is half as long a wait
+SLACK = 2e-6  # in shares of a value, by which rounding may make it look larger
 NEVER = 1e9  # the penalty of an edge that is forbidden, in strengths
 MOST_STEPS = 200
 INNER = 10  # steps in the metric of the rows, for one look at the rows
@@ -60,7 +63,7 @@ def select_edges(
     whatever the samples say, `NEVER` for such that are not.
     """
     check_selection(combine, gamma, path)
-    shares = [RATIO ** (step / (path - 1)) for step in range(path)]
+    shares = path_shares(path)
     rows, weights = samples.states, samples.row_weights
     total = weights.sum().expand(len(sizes))
     if bool((rows < 0).any()):
@@ -82,6 +85,11 @@ def check_selection(combine: str, gamma: float, path: int) -> None:
         raise SettingsError(f"gamma must be >= 0; got {gamma}.")
     if path < 2:
         raise SettingsError(f"the L1 path must have >= 2 strengths; got {path}.")
+
+
+def path_shares(path: int) -> list[float]:
+    """The strengths of a path in units of the first."""
+    return [RATIO ** (step / (path - 1)) for step in range(path)]
 
 
 def combined(chosen: Bool[Tensor, "*b v v"], combine: str) -> Bool[Tensor, "*b v v"]:
@@ -147,6 +155,7 @@ class LassoPath:
     cost: Float[Tensor, "v v"]  # of a pair's parameters, in EBIC: times log n, and the constant
     constant: float
     penalties: Float[Tensor, "v v"]  # of each pair, in strengths: 1, or by what is known before
+    warm: Point | None = None  # at each strength, where the search under other weightings begins
 
     @classmethod
     def of(
@@ -159,9 +168,9 @@ class LassoPath:
         penalties: Float[Tensor, "v v"] | None = None,
     ) -> LassoPath:
         """The path of the samples: from the least strength without any edge downwards."""
-        rows = Conditionals.of(samples.states, sizes, "contrasts")
-        free = (sizes - 1).double()
-        weights = (samples.row_weights / samples.total).double().unsqueeze(0)
+        rows = Conditionals.of(samples.states, sizes, "contrasts", DTYPE)
+        free = (sizes - 1).to(DTYPE)
+        weights = (samples.row_weights / samples.total).to(DTYPE).unsqueeze(0)
         known = torch.ones_like(torch.outer(free, free)) if penalties is None else penalties
         path = cls(rows, weights.new_zeros(0), torch.outer(free, free), 0.0, known)
         slope = rows.at(path._without_couplings(weights), weights)
@@ -170,8 +179,29 @@ class LassoPath:
         constant = 2 * gamma * math.log(max(2, possible - 1))
         return cls(rows, strengths, path.cost, constant, known)
 
+    def warmed(self, weights: Float[Tensor, " n"]) -> LassoPath:
+        """The same for weightings like this one, at whose regressions the searches begin.
+
+        Strengths far below all that EBIC prefers here are left out.
+        """
+        weights = weights.to(DTYPE)
+        many = (weights / weights.sum()).expand(len(self.strengths), -1)
+        point, losses = self._solve(many, self.strengths, None)
+        active = (self._norms(point) > 0).transpose(0, 1)
+        found = self._criterion(losses.unsqueeze(0), active.unsqueeze(0), weights.sum().view(1, 1))
+        end = int(found.argmin(dim=1).max()) + 1 + FURTHER
+        return replace(self, strengths=self.strengths[:end], warm=point[:, :end])
+
+    def _criterion(
+        self, losses: Float[Tensor, "b l v"], active: Bool[Tensor, "b l v v"], total: Tensor
+    ) -> Float[Tensor, "b l v"]:
+        """EBIC of each variable at each strength."""
+        cost = self.cost * total.log().view(-1, 1, 1, 1) + self.constant
+        return 2 * total.unsqueeze(2) * losses + (active * cost).sum(dim=2)
+
     def selected(self, weights: Float[Tensor, "b n"]) -> Bool[Tensor, "b v v"]:
         """[k, j]: whether variable j selects k, under each weighting of the rows."""
+        weights = weights.to(DTYPE)
         cells = len(self.rows.states) * self.rows.columns.shape[1] * len(self.strengths)
         parts = weights.split(max(1, CELLS // max(1, cells)))
         return torch.cat([self._selected(part) for part in parts])
@@ -183,15 +213,14 @@ class LassoPath:
         losses, active = [], []
         # A few strengths at a time where the rows are many.
         cells = len(self.rows.states) * self.rows.columns.shape[1] * count
-        for strengths in self.strengths.split(max(1, CELLS // max(1, cells))):
-            many = share.repeat_interleave(len(strengths), dim=0)
-            point, own = self._solve(many, strengths.repeat(count))
+        for some in torch.arange(len(self.strengths)).split(max(1, CELLS // max(1, cells))):
+            many = share.repeat_interleave(len(some), dim=0)
+            begin = None if self.warm is None else self.warm[:, some].repeat(1, count, 1)
+            point, own = self._solve(many, self.strengths[some].repeat(count), begin)
             losses.append(own.view(count, -1, size))
             active.append((self._norms(point) > 0).permute(1, 0, 2).view(count, -1, size, size))
         loss, chosen = torch.cat(losses, dim=1), torch.cat(active, dim=1)
-        cost = self.cost * (total.log().view(-1, 1, 1, 1)) + self.constant
-        criterion = 2 * total.unsqueeze(2) * loss + (chosen * cost).sum(dim=2)
-        best = criterion.argmin(dim=1)
+        best = self._criterion(loss, chosen, total).argmin(dim=1)
         index = best.view(count, 1, 1, size).expand(-1, 1, size, -1)
         return chosen.gather(1, index).squeeze(1)
 
@@ -206,7 +235,7 @@ class LassoPath:
     def _without_couplings(self, weights: Float[Tensor, "b n"]) -> Point:
         """The best points where no variable has neighbours."""
         codes, (count, states, _) = self.rows.codes, self.rows.codes.shape
-        seen = torch.nn.functional.one_hot(self.rows.states, states).double()
+        seen = torch.nn.functional.one_hot(self.rows.states, states).to(weights)
         shares = torch.einsum("bn,nvs->bvs", weights, seen)
         logs = (shares + 1e-6).log()
         # The codes of a variable are orthonormal, and orthogonal to a constant.
@@ -217,17 +246,20 @@ class LassoPath:
         return point
 
     def _solve(
-        self, weights: Float[Tensor, "b n"], strengths: Float[Tensor, " b"]
+        self,
+        weights: Float[Tensor, "b n"],
+        strengths: Float[Tensor, " b"],
+        begin: Point | None,
     ) -> tuple[Point, Float[Tensor, "b v"]]:
         """The minima of loss + strength * norms, and the losses there."""
         rows, (count, _, numbers) = self.rows, self.rows.codes.shape
-        here = self._without_couplings(weights)
+        here = self._without_couplings(weights) if begin is None else begin
         metric = Metric.of(rows, weights)
         share = here.new_full((len(weights), count), 0.5)
         slope = rows.at(here, weights)
-        # At the start, the share is that of independent variables, at most one half.
-        spread = (slope.expected * (1 - slope.expected)).amax(dim=(0, 3))
-        share = (2 * spread).clamp(0.02, 0.5) if rows.binary else share
+        if rows.binary:  # at first the mean curvature, at most one half
+            spread = slope.expected * (1 - slope.expected)
+            share = 2 * torch.einsum("nbvs,bn->bv", spread, weights).clamp(0.01, 0.25)
         point, losses = here.clone(), slope.losses.clone()
         left = torch.arange(len(weights), device=weights.device)
         value = slope.losses + strengths.unsqueeze(1) * self._priced(here)
@@ -235,12 +267,15 @@ class LassoPath:
             trial = metric.minimum(here, slope.gradient, share, strengths, self.penalties)
             after = rows.at(trial, weights)
             reached = after.losses + strengths.unsqueeze(1) * self._priced(trial)
-            worse = ~(reached <= value + 1e-12 * value.abs())
+            worse = ~(reached <= value + SLACK * value.abs())
             move = (trial - here).abs().amax(dim=0).view(len(left), count, numbers).amax(dim=2)
             wide = worse.repeat_interleave(numbers, dim=1)
             here = torch.where(wide, here, trial)
+            # A share that is too small makes steps swing to and fro within rounding.
+            lower = value - reached > SLACK * value.abs()
+            share = share * torch.where(worse, 2.0, torch.where(lower, 0.9, 1.25))
+            share = share.clamp(0.01, 0.55)
             value = torch.where(worse, value, reached)
-            share = torch.where(worse, 2 * share, 0.9 * share).clamp(0.01, 0.55)
             lost = torch.where(worse, slope.losses, after.losses)
             gradient = torch.where(wide, slope.gradient, after.gradient)
             slope = type(slope)(lost, gradient, after.expected)
