@@ -146,6 +146,8 @@ class MarkovField(FieldQuestions):
         With `estimator="auto"`: the chosen `estimator`, and the `reason`.
     outcome_
         How training ended; of a loaded field, without its history.
+    intervals_
+        What `keep_intervals` kept: edges with intervals, as columns of a frame; else None.
     structure_
         With a learned graph: the `FieldStructure` that found its edges.
     spins_
@@ -219,6 +221,18 @@ class MarkovField(FieldQuestions):
         with executor_for(self.n_jobs) as place:
             training = replace(training, mapper=place.map, checkpoint=checkpoint, resume=resume)
             return self._keep(training(graph, Samples.of(table, weights, device)))
+
+    def keep_intervals(self, found: Any) -> Self:
+        """Keeps the intervals of a bootstrap with the field: in its file, its report, its page.
+
+        Parameters
+        ----------
+        found
+            What `mrflearn.evaluation.bootstrap` or `standard_errors` gave.
+
+        """
+        self.intervals_: dict[str, Any] | None = {**found.table(), "remark": found.remark}
+        return self
 
     def fit_shards(
         self,
@@ -308,6 +322,7 @@ class MarkovField(FieldQuestions):
             "spins": self.spins_,
             "codes": None if codes is None else codes.codes,
             "molecule": self.molecule_,
+            "intervals": self.intervals_,
             **self._training_parts(),
         }
         return learned, model.tensors()
@@ -320,6 +335,7 @@ class MarkovField(FieldQuestions):
         self.n_features_in_ = graph.variables
         self._name_columns(None if learned["names"] is None else texts(learned, "names"))
         self.spins_, self.molecule_ = bool(learned["spins"]), molecule_of(learned)
+        self.intervals_ = learned["intervals"]
         codes, self.codes_ = learned["codes"], None
         if codes is not None:
             sizes = tuple(graph.states.tolist())
@@ -396,7 +412,7 @@ class MarkovField(FieldQuestions):
         training.check_memory(parameters, device, BYTES_A_PAIR * pairs)
 
     def _keep(self, outcome: Outcome[TabularModel]) -> Self:
-        self.outcome_ = outcome
+        self.outcome_, self.intervals_ = outcome, None
         self.model_ = outcome.model
         self.n_features_in_ = outcome.model.graph.variables
         return self
