@@ -133,8 +133,7 @@ def _of_field(
     if output is None:
         raise typer.BadParameter("--impute needs --output: the file for the rows, such as new.csv.")
     write_samples(output, whole)
-    facts = {"rows": len(states), "filled": gaps, "output": str(output)}
-    return [Facts(facts)]
+    return [Facts({"rows": len(states), "filled": gaps, "output": str(output)})]
 
 
 def _marginals(marginals: list[Any], observed: dict[int, int]) -> list[Block]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -24,8 +23,9 @@ from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.sampling import Drawing
 from mrflearn.io.alignments import Molecule
+from mrflearn.io.answers import MISSING
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import MISSING, column_order
+from mrflearn.io.samples import column_order
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.io.uai import write_network
 from mrflearn.objectives.pseudolikelihood import log_conditionals
@@ -37,7 +37,7 @@ PartitionMethod = Literal["auto", "exact", "ais"]
 class FieldSamples(NamedTuple):
     """Rows as those a field was learned from (states, codes or spins), and how they were made."""
 
-    samples: NDArray[np.int64]
+    samples: NDArray[Any]
     method: str
 
 
@@ -86,11 +86,6 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
             self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
         else:
             self.__dict__.pop("feature_names_in_", None)
-
-    @property
-    @abstractmethod
-    def potentials_(self) -> Potentials:
-        """The learned field."""
 
     def log_likelihood(self, X: ArrayLike, method: Method | None = None) -> NDArray[np.float64]:
         """The log-probability of each row, in nats.
@@ -279,7 +274,9 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
         """
         names, graph = self.variable_names_, nx.Graph()
         graph.add_nodes_from(names)
-        for (one, two), strength in zip(self.edges_.tolist(), self.strengths_.tolist(), strict=True):
+        for (one, two), strength in zip(
+            self.edges_.tolist(), self.strengths_.tolist(), strict=True
+        ):
             graph.add_edge(names[one], names[two], strength=strength, weight=abs(strength))
         return graph
 
@@ -318,7 +315,7 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
         del y  # scikit-learn passes it to every estimator
         return float(self.score_samples(X).mean())
 
-    def sample(self, n: int = 1, *, random_state: int | None = None) -> NDArray[np.int64]:
+    def sample(self, n: int = 1, *, random_state: int | None = None) -> NDArray[Any]:
         """New rows: exact samples where the treewidth allows, else by Gibbs sampling.
 
         Parameters
@@ -330,9 +327,9 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
 
         Returns
         -------
-        ndarray of int
-            Rows as those learned from: spins where these were spins, and a column's own codes where
-            its states are not counted from 0.
+        ndarray
+            Rows as those learned from: spins where these were spins, words where they were words,
+            and a column's own codes where its states are not counted from 0.
 
         """
         return self.draw(n, random_state=random_state).samples
@@ -357,7 +354,7 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
         drawn = Drawing()(self.potentials_, n, seed=seed)
         return FieldSamples(self.decode(np.asarray(drawn.samples.cpu())), drawn.method)
 
-    def decode(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+    def decode(self, states: NDArray[np.int64]) -> NDArray[Any]:
         """Rows as those learned from: states, codes or spins.
 
         Parameters
@@ -367,8 +364,8 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
 
         Returns
         -------
-        ndarray of int
-            What `encode` made these states of.
+        ndarray
+            What `encode` made these states of: numbers, truth values, or objects.
 
         """
         if self.spins_:
@@ -406,7 +403,9 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
                 f"{self.n_features_in_} features as input. Is the table transposed?"
             )
         if codes is None:
-            codes = StateCodes((None,) * rows.shape[1], tuple(self.potentials_.graph.states.tolist()))
+            codes = StateCodes(
+                (None,) * rows.shape[1], tuple(self.potentials_.graph.states.tolist())
+            )
         states: Any = codes.encode(rows, names, given.labels)
         sizes = self.potentials_.graph.states.cpu()
         check_states(torch.as_tensor(states), sizes, missing_allowed=not complete, names=names)

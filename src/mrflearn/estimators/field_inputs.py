@@ -19,9 +19,9 @@ from mrflearn.errors import DataError, GraphError, SettingsError, warn_user
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.alignments import ALPHABETS, Molecule
-from mrflearn.io.answers import SPINS, Labels, column_of, columns_of, frame_names
+from mrflearn.io.answers import MISSING, SPINS, Labels, column_of, columns_of, frame_names
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import MISSING, SampleTable, array_states
+from mrflearn.io.samples import SampleTable, array_states
 from mrflearn.io.state_codes import StateCodes, column_name, gaps, observed_range
 
 Table = NDArray[np.integer[Any]]

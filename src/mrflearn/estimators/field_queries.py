@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Self
 
@@ -55,16 +56,31 @@ class FieldMode(NamedTuple):
     kind: str
 
 
-class FieldQueries:
+class FieldQueries(ABC):
     """Marginals, most probable states and missing values of a fitted field."""
 
     spins_: bool
     codes_: StateCodes | None
     molecule_: Molecule | None
-    n_features_in_: int
-    variable_names_: list[str]
-    potentials_: Potentials
     model_: Any
+
+    @property
+    @abstractmethod
+    def potentials_(self) -> Potentials:
+        """The learned field."""
+
+    @property
+    @abstractmethod
+    def variable_names_(self) -> list[str]:
+        """The names of the columns learned from."""
+
+    @abstractmethod
+    def encode(self, X: ArrayLike, *, complete: bool = False) -> NDArray[np.int64]:
+        """The states of rows, counted from 0."""
+
+    @abstractmethod
+    def decode(self, states: NDArray[np.int64]) -> NDArray[Any]:
+        """Rows as those learned from."""
 
     @property
     def labels_(self) -> list[tuple[Label, ...]]:
@@ -102,9 +118,7 @@ class FieldQueries:
             kind = kind if whole.kind == "exact" else whole.kind
             converged &= whole.converged
         rows = zip(self.variable_names_, self.labels_, found.variables.tolist(), strict=True)
-        probabilities = {
-            name: dict(zip(labels, own, strict=False)) for name, labels, own in rows
-        }
+        probabilities = {name: dict(zip(labels, own, strict=False)) for name, labels, own in rows}
         return FieldMarginals(probabilities, log_evidence, kind, converged)
 
     def most_probable(self, evidence: Evidence | None = None) -> FieldMode:
@@ -141,9 +155,9 @@ class FieldQueries:
             An entry that was observed has the probability 1 where it is.
 
         """
-        return self._completed(self.encode(X))[0]  # type: ignore[attr-defined]
+        return self._completed(self.encode(X))[0]
 
-    def impute(self, X: ArrayLike, method: Literal["marginal", "joint"] = "marginal") -> Any:
+    def impute(self, X: Any, method: Literal["marginal", "joint"] = "marginal") -> Any:
         """The rows with their missing entries filled in.
 
         Parameters
@@ -162,13 +176,13 @@ class FieldQueries:
         """
         if method not in ("marginal", "joint"):
             raise SettingsError(f"method {method!r} is not one of 'marginal', 'joint'.")
-        encoded = self.encode(X)  # type: ignore[attr-defined]
+        encoded = self.encode(X)
         if method == "marginal":
             found = self._completed(encoded)[0].argmax(axis=-1)
         else:
             found = self._completed(encoded, joint=True)[1]
         states = np.where(encoded < 0, found, encoded)
-        rows = self.decode(states)  # type: ignore[attr-defined]
+        rows = self.decode(states)
         if not hasattr(X, "iloc"):
             return rows
         frame: Any = X.copy()
@@ -257,9 +271,7 @@ class FieldQueries:
             chances[places] = found.to(chances).cpu()
             best[places] = mode
         seen = (rows >= 0).cpu()
-        chances[seen] = torch.nn.functional.one_hot(
-            rows.cpu()[seen], graph.most_states
-        ).to(chances)
+        chances[seen] = torch.nn.functional.one_hot(rows.cpu()[seen], graph.most_states).to(chances)
         return chances.numpy(), np.asarray(best.cpu())
 
 

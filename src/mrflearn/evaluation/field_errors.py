@@ -113,8 +113,8 @@ def standard_errors(field: Any, X: ArrayLike, *, level: float = 0.95) -> EdgeErr
     ways = {"pl": _of_pseudolikelihood, "ml": _of_likelihood, "lap": _of_lap}
     if estimator not in ways:
         raise SettingsError(
-            f"estimator '{estimator}' has no standard errors of its own; 'pl', 'ml' and 'lap' have. "
-            "A bootstrap serves every estimator."
+            f"estimator '{estimator}' has no standard errors of its own; 'pl', 'ml' and 'lap' "
+            "have. A bootstrap serves every estimator."
         )
     check_pairwise(field)
     blocks = ways[estimator](field, rows)
@@ -222,7 +222,8 @@ def _sandwich(hessian: Tensor, meat: Tensor) -> Tensor:
             "the samples do not determine all couplings, whose standard errors are infinite: some "
             "states are never seen together. Fewer edges, fewer states or more samples help."
         )
-    return inverse @ meat @ inverse
+    covariance: Tensor = inverse @ meat @ inverse
+    return covariance
 
 
 def _of_pseudolikelihood(field: Any, rows: Tensor) -> Iterator[Tensor]:
@@ -276,7 +277,9 @@ def _of_lap(field: Any, rows: Tensor) -> Iterator[Tensor]:
     for block in lap.problem_blocks(neighbourhoods(graph, field.auxiliary), own=True):
         shape = block.shape
         tables = LocalTables(shape)
-        own = [k for k, q in enumerate(block.factors[:, 0].tolist()) if _arity(graph, factors, q) == 2]
+        own = [
+            k for k, q in enumerate(block.factors[:, 0].tolist()) if _arity(graph, factors, q) == 2
+        ]
         if not own:
             continue
         if shape.cells * len(shape.terms) * len(own) > LARGEST or tables.design is None:

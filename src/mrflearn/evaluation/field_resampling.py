@@ -376,7 +376,7 @@ def compare_groups(
     most = np.abs(apart).max(axis=1, initial=0.0)
 
     def chance(values: Array) -> Any:
-        return (np.abs(values) >= np.abs(values[0]) - 1e-12).mean(axis=0)
+        return np.asarray((np.abs(values) >= np.abs(values[0]) - 1e-12).mean(axis=0))
 
     return GroupComparison(
         field.variable_names_,
@@ -459,8 +459,8 @@ def centrality(field: Any) -> dict[str, list[Any]]:
 class Refits:
     """A field's strengths as a function of how often each of its cases counts.
 
-    With a `path`, each weighting selects its own edges.  A case is a row of the user's; `owner` says
-    which one each row here (a completion of it, of weight `share`) belongs to.
+    With a `path`, each weighting selects its own edges.  A case is a row of the user's; `owner`
+    says which one each row here (a completion of it, of weight `share`) belongs to.
     """
 
     own: ResampledField
@@ -538,8 +538,8 @@ def _strengths(refits: Refits, counts: Array) -> Array:
     if not bool(converged.all()):
         lost = int((~converged).sum())
         warn_user(
-            f"{lost} of {len(converged)} fits to resampled rows have not converged: in some a state "
-            "of two variables is never seen. Give a penalty (l2=0.1), or fewer edges."
+            f"{lost} of {len(converged)} fits to resampled rows have not converged: in some a "
+            "state of two variables is never seen. Give a penalty (l2=0.1), or fewer edges."
         )
     return strengths_of(refits.own, vectors)
 
@@ -556,4 +556,4 @@ def _correlations(values: Array, whole: Array) -> Array:
     one = values - values.mean(axis=1, keepdims=True)
     two = whole - whole.mean()
     size = np.sqrt((one**2).sum(axis=1) * (two**2).sum())
-    return np.divide(one @ two, size, out=np.zeros(len(values)), where=size > 0)
+    return np.asarray(np.divide(one @ two, size, out=np.zeros(len(values)), where=size > 0))

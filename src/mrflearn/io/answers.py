@@ -204,7 +204,7 @@ def translated(
 
     if labels is not None:
         table = np.array([place_of(label) for label in labels] + [MISSING], dtype=np.int64)
-        return table[states]
+        return np.asarray(table[states])
     seen, inverse = np.unique(states, return_inverse=True)
     spins = MISSING in own  # there, -1 is a label
     places = [MISSING if s == MISSING and not spins else place_of(int(s)) for s in seen]

@@ -140,9 +140,7 @@ def read_samples(
         return chunks[0]
     labels = _common_labels(chunks)
     values = np.concatenate([_relabelled(chunk, labels) for chunk in chunks])
-    return SampleTable(
-        chunks[0].names, values, any(chunk.spins for chunk in chunks), labels=labels
-    )
+    return SampleTable(chunks[0].names, values, any(chunk.spins for chunk in chunks), labels=labels)
 
 
 def _common_labels(chunks: Sequence[SampleTable]) -> Labels | None:
@@ -521,7 +519,9 @@ def _cell(label: str, chosen: Format) -> str:
     """A label as it is written in a cell."""
     if chosen != "csv":
         if len(label.split()) != 1:
-            raise DataError(f"the answer {label[:40]!r} has blanks, which set cells apart. Try .csv.")
+            raise DataError(
+                f"the answer {label[:40]!r} has blanks, which set cells apart. Try .csv."
+            )
         return label
     with io.StringIO() as cells:
         csv.writer(cells, lineterminator="").writerow([label])
@@ -664,4 +664,4 @@ def _column_states(column: Any, name: str) -> Column:
             f"{LARGEST_STATE}, words or truth values. Pick other columns, or cast."
         )
     states[(states == -1) & (figures == -1)] = DOWN
-    return Column(states, None)
+    return Column(states.astype(np.int64), None)

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.answers import Label, Labels, labelled, translated
-from mrflearn.io.samples import MISSING
+from mrflearn.io.answers import MISSING, Label, Labels, labelled, translated
 
 Table = NDArray[np.integer[Any]]
 NAMED = 8  # codes or columns that a message lists
@@ -44,7 +43,7 @@ class StateCodes:
         for column, own in enumerate(labels or ()):
             if own is not None:
                 codes[column] = _padded(own, max(2, len(own)))
-        for column in np.flatnonzero((most > 1) & (most > least)):
+        for column in np.flatnonzero((most > 1) & (most > least)).tolist():
             if codes[column] is not None:
                 continue
             shown = _distinct(table[:, column])

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.features.observations import Samples

@@ -13,7 +13,7 @@ from mrflearn.errors import SettingsError
 from mrflearn.plots.figure import COLOURS, INK, panels
 
 POSITIVE, NEGATIVE = COLOURS[0], COLOURS[1]
-MOST_EDGES = 60  # of which intervals are drawn
+MOST_EDGES = 40  # of which intervals are drawn
 LONGEST = 14  # letters of a name within its node
 STEPS = 300  # of the layout
 
@@ -63,14 +63,19 @@ def draw_network(
         box = {"boxstyle": "round,pad=0.35", "fc": own, "ec": INK, "lw": 0.9}
         axis.text(*place, text, ha="center", va="center", fontsize=8, bbox=box, zorder=3)
     lines = [Line2D([], [], color=own, marker="s", ls="", label=name) for name, own in legend]
-    if signed and len(size):
-        for word, own, style in (("positive", POSITIVE, "-"), ("negative", NEGATIVE, "--")):
+    signs = (("positive", POSITIVE, "-", size > 0), ("negative", NEGATIVE, "--", size < 0))
+    for word, own, style, some in signs if signed else ():
+        if some.any():
             lines.append(Line2D([], [], color=own, ls=style, lw=3, label=f"{word} {label}"))
     if pale.any():
         lines.append(Line2D([], [], color=POSITIVE, lw=3, alpha=0.15, label="interval holds 0"))
     if lines:
         axis.legend(
-            handles=lines, frameon=False, fontsize=8, loc="upper center", ncols=min(4, len(lines)),
+            handles=lines,
+            frameon=False,
+            fontsize=8,
+            loc="upper center",
+            ncols=min(4, len(lines)),
             bbox_to_anchor=(0.5, 0.02),
         )
     axis.set_title(f"the thickest line: {most:.2f}", fontsize=9, fontweight="normal", loc="right")
@@ -149,19 +154,23 @@ def draw_intervals(table: Any, *, most: int = MOST_EDGES) -> Any:
         axis.hlines(rows[chosen], low[chosen], high[chosen], color=colour, lw=2.2, alpha=0.7)
         axis.plot(strength[chosen], rows[chosen], "o", color=colour, ms=4)
     labels = [
-        f"{one} – {two}"
+        f"{one} - {two}"
         for one, two in zip(columns["variable"][:count], columns["and"][:count], strict=True)
     ]
     axis.set_yticks(rows, labels, fontsize=7)
-    reach = float(np.quantile(np.abs(np.concatenate([low, high, [0.1]])), 0.98)) * 1.1
-    axis.set(xlabel="strength", ylim=(count - 0.5, -0.5), xlim=(-reach, reach))
-    if (low >= 0).all():
-        axis.set_xlim(-0.03 * reach, reach)
+    # A resample in which a state is never seen may reach far: that is cut off.
+    ends = np.concatenate([low, high, strength, [0.0, 0.1]])
+    left, right = np.quantile(ends, [0.01, 0.99])
+    room = 0.05 * (right - left)
+    axis.set(xlabel="strength", ylim=(count - 0.5, -0.5), xlim=(left - room, right + room))
     if "selected" in columns:
         for row, share in zip(rows, columns["selected"][:count], strict=True):
             axis.annotate(
-                f"{100 * share:.0f} %", (1.01, row), xycoords=("axes fraction", "data"),
-                fontsize=6, va="center",
+                f"{100 * share:.0f} %",
+                (1.01, row),
+                xycoords=("axes fraction", "data"),
+                fontsize=6,
+                va="center",
             )
         axis.set_title("selected in", fontsize=7, loc="right", fontweight="normal")
     return figure

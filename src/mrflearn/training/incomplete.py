@@ -71,9 +71,7 @@ class Completions:
         number -= begin.repeat_interleave(count[few].long())
         for column in missing[few].any(dim=0).nonzero().squeeze(1).tolist():
             size = torch.where(missing[owner, column], graph.states[column], 1)
-            rows[:, column] = torch.where(
-                missing[owner, column], number % size, rows[:, column]
-            )
+            rows[:, column] = torch.where(missing[owner, column], number % size, rows[:, column])
             number = number // size
         others = (~few).nonzero().squeeze(1)
         room = DRAWN_CELLS // max(1, len(others) * graph.variables)
@@ -131,6 +129,7 @@ def _rounds(graph: FactorGraph, completions: Completions, fit: Fit) -> Outcome[T
     model: TabularModel | None = None
     potentials = TabularModel.zeros(graph).potentials()
     mean: list[Tensor] = []
+    moved = 0.0
     for number in range(most):
         outcome = fit(completions.weighted(potentials), model)
         before, model = model, outcome.model
@@ -141,15 +140,16 @@ def _rounds(graph: FactorGraph, completions: Completions, fit: Fit) -> Outcome[T
         if stochastic and late >= 0:
             pairs = zip(mean or model.values, model.values, strict=True)
             mean = [old + (new - old) / (late + 1) for old, new in pairs]
-        if before is not None and _distance(before, model) <= still:
+        moved = torch.inf if before is None else _distance(before, model)
+        if moved <= still:
             break
     else:
-        if not stochastic and before is not None and _distance(before, model) > 100 * still:
+        if not stochastic and moved > 100 * still:
             return replace(
                 outcome,
                 ending="limit",
                 reason=f"after {most} rounds of expectation and maximisation, parameters still "
-                f"move by {_distance(before, model):.1g}",
+                f"move by {moved:.1g}",
             )
     if stochastic:
         outcome = replace(outcome, model=TabularModel(graph, tuple(mean)))

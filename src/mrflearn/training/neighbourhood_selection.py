@@ -234,7 +234,7 @@ class LassoPath:
 
     def _without_couplings(self, weights: Float[Tensor, "b n"]) -> Point:
         """The best points where no variable has neighbours."""
-        codes, (count, states, _) = self.rows.codes, self.rows.codes.shape
+        codes, states = self.rows.codes, self.rows.codes.shape[1]
         seen = torch.nn.functional.one_hot(self.rows.states, states).to(weights)
         shares = torch.einsum("bn,nvs->bvs", weights, seen)
         logs = (shares + 1e-6).log()

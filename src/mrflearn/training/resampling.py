@@ -80,7 +80,9 @@ class ResampledField:
         pairs = (one + other).flatten(1)
         return torch.cat([gradient[0].view(-1, columns), pairs], dim=1) * self.free
 
-    def value(self, vectors: Vectors, weights: Float[Tensor, "b n"]) -> tuple[Tensor, Vectors, Tensor]:
+    def value(
+        self, vectors: Vectors, weights: Float[Tensor, "b n"]
+    ) -> tuple[Tensor, Vectors, Tensor]:
         """Penalised values, their gradients, and expected states."""
         slope = self.rows.at(self.point(vectors), weights)
         value = slope.losses.sum(dim=1) + self.l2 * vectors.square().sum(dim=1)
