@@ -218,9 +218,12 @@ class MarkovField(FieldQuestions):
         training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True, names=names)
         warn_of_codes(samples, self.codes_, names)
+        rows = Samples.of(table, weights, device)
+        chosen = training.estimator, self.auxiliary, self.l1, self.l2
+        saved = Checkpoint.on(checkpoint, chosen, graph, rows)
         with executor_for(self.n_jobs) as place:
-            training = replace(training, mapper=place.map, checkpoint=checkpoint, resume=resume)
-            return self._keep(training(graph, Samples.of(table, weights, device)))
+            training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
+            return self._keep(training(graph, rows))
 
     def keep_intervals(self, found: Any) -> Self:
         """Keeps the intervals of a bootstrap with the field: in its file, its report, its page.
@@ -304,7 +307,8 @@ class MarkovField(FieldQuestions):
     @property
     def graph_(self) -> FactorGraph:
         """The factor graph that was learned on."""
-        return self.model_.graph
+        graph: FactorGraph = self.model_.graph
+        return graph
 
     @property
     def potentials_(self) -> Potentials:
@@ -312,7 +316,8 @@ class MarkovField(FieldQuestions):
 
         `couplings_`, `fields_` and `log_partition` are in the zero-sum gauge (spins) instead.
         """
-        return self.model_.potentials()
+        potentials: Potentials = self.model_.potentials()
+        return potentials
 
     def _learned_parts(self) -> Parts:
         model, codes = self.model_, self.codes_

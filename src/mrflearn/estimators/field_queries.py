@@ -62,7 +62,7 @@ class FieldQueries(ABC):
     spins_: bool
     codes_: StateCodes | None
     molecule_: Molecule | None
-    model_: Any
+    model_: Any  # its class says which
 
     @property
     @abstractmethod

@@ -156,6 +156,7 @@ class PottsField(FieldQuestions):
             progress=self.verbose,
             checkpoint=checkpoint,
             resume=resume,
+            data=(rows, weights, states),
         )
         self.outcome_ = outcome
         self.model_ = outcome.model
@@ -166,7 +167,8 @@ class PottsField(FieldQuestions):
     @property
     def potentials_(self) -> Potentials:
         """The learned field, in the gauge that the penalty chose."""
-        return self.model_.potentials()
+        potentials: Potentials = self.model_.potentials()
+        return potentials
 
     @property
     def counted_from_(self) -> int:
