@@ -136,7 +136,7 @@ def _neighbours(
     `possible`: how many variables there are, of which these may be some.
     """
     path = LassoPath.of(samples, sizes, shares, gamma, possible, penalties)
-    return path.selected(samples.row_weights.double().unsqueeze(0))[0]
+    return path.selected(samples.row_weights.unsqueeze(0))[0]
 
 
 @final
@@ -171,7 +171,8 @@ class LassoPath:
         rows = Conditionals.of(samples.states, sizes, "contrasts", DTYPE)
         free = (sizes - 1).to(DTYPE)
         weights = (samples.row_weights / samples.total).to(DTYPE).unsqueeze(0)
-        known = torch.ones_like(torch.outer(free, free)) if penalties is None else penalties
+        known = torch.outer(free, free).new_ones(len(sizes), len(sizes))
+        known = known if penalties is None else penalties.to(known)
         path = cls(rows, weights.new_zeros(0), torch.outer(free, free), 0.0, known)
         slope = rows.at(path._without_couplings(weights), weights)
         most = path._norms(slope.gradient).squeeze(1)[known == 1].amax()
