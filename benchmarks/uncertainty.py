@@ -108,7 +108,8 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=1000)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    times(given.resamples)
+    if given.resamples:
+        times(given.resamples)
     for name, graph in GRAPHS.items():
         coverage(name, graph, given.replications, given.samples, given.bootstraps)
 

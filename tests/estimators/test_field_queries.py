@@ -126,12 +126,12 @@ def test_answers_equal_enumeration(listed: int, monkeypatch: pytest.MonkeyPatch)
         assert list(best.states.values()) == [field.labels_[v][s] for v, s in enumerate(mode)]
         assert found.log_evidence == pytest.approx(mass - enumerated(field, {})[2], abs=1e-9)
         row = np.array([[evidence.get(v, -1) for v in range(3)]])
-        proper = field.predict_proba(SampleTable(("tired", "sleeps", "mood"), row))
+        given_row = SampleTable(("tired", "sleeps", "mood"), row, labels=tuple(field.labels_))
+        proper = field.predict_proba(given_row)
         if not evidence.keys() >= {0, 1, 2}:
             np.testing.assert_allclose(proper[0], table, atol=1e-9)
         for method, expected in (("joint", mode), ("marginal", table.argmax(axis=1))):
-            names = ("tired", "sleeps", "mood")
-            rows = field.impute(SampleTable(names, row), method)
+            rows = field.impute(given_row, method)
             assert field.encode(rows)[0].tolist() == list(expected)
 
 

@@ -61,7 +61,9 @@ def draw_network(
     for name, place, own in zip(names, places, colour, strict=True):
         text = shorten(name, LONGEST, placeholder="…") if " " in name else name[:LONGEST]
         box = {"boxstyle": "round,pad=0.35", "fc": own, "ec": INK, "lw": 0.9}
-        axis.text(*place, text, ha="center", va="center", fontsize=8, bbox=box, zorder=3)
+        axis.text(
+            *place, text, ha="center", va="center", fontsize=8, bbox=box, zorder=3, in_layout=False
+        )
     lines = [Line2D([], [], color=own, marker="s", ls="", label=name) for name, own in legend]
     signs = (("positive", POSITIVE, "-", size > 0), ("negative", NEGATIVE, "--", size < 0))
     for word, own, style, some in signs if signed else ():
@@ -70,14 +72,15 @@ def draw_network(
     if pale.any():
         lines.append(Line2D([], [], color=POSITIVE, lw=3, alpha=0.15, label="interval holds 0"))
     if lines:
-        axis.legend(
+        legend = axis.legend(
             handles=lines,
             frameon=False,
             fontsize=8,
             loc="upper center",
             ncols=min(4, len(lines)),
-            bbox_to_anchor=(0.5, 0.02),
+            bbox_to_anchor=(0.5, 0.04),
         )
+        legend.set_in_layout(False)
     axis.set_title(f"the thickest line: {most:.2f}", fontsize=9, fontweight="normal", loc="right")
     axis.margins(0.12)
     axis.axis("off")
