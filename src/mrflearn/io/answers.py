@@ -24,6 +24,7 @@ MISSING = -1
 MISSING_TEXTS = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NULL", "null")
 MOST_WORDS = 100  # different answers of one column; with more it is a name, a date or a remark
 SPINS = (-1, 1)
+DOWN = -(2**62)  # a cell of a file that says -1, before it is known to be a spin
 ORDERED_PAIRS = (
     ("no", "yes"),
     ("n", "y"),
@@ -146,6 +147,68 @@ def _of_numbers(figures: NDArray[np.float64], name: str, *, spins: bool) -> Colu
     return Column(np.where(known, figures, MISSING).astype(np.int64), None)
 
 
+class ColumnKinds:
+    """What the columns of a file were so far: spins, or states that no spin can be."""
+
+    def __init__(self, width: int) -> None:
+        self.down = np.zeros(width, dtype=bool)
+        self.states = np.zeros(width, dtype=bool)
+        self.numbers = np.zeros(width, dtype=bool)
+        self.words = np.zeros(width, dtype=bool)
+        self.given_as_spins = False
+
+    def resolve(
+        self,
+        names: tuple[str, ...] | None,
+        columns: Sequence[Column],
+        lines: Sequence[int] | None = None,
+    ) -> tuple[NDArray[np.int64], bool, Labels | None]:
+        """States, whether all are spins, and labels; an error where a column has several kinds."""
+        values = np.stack([column.states for column in columns], axis=1)
+        labels = [column.labels for column in columns]
+        down = values == DOWN
+        other = (values == 0) | (values > 1) | np.array([own is not None for own in labels])
+        self._tell_apart(names, columns, lines)
+        self.down |= down.any(axis=0)
+        self.states |= other.any(axis=0)
+        mixed = bool(self.down.any() and self.states.any())
+        if (self.down & self.states).any() or (mixed and self.given_as_spins):
+            row = int((down if down.any() else other).any(axis=1).argmax())
+            raise DataError(
+                "-1 stands beside other states than 1. Spins are -1 and 1 alone; a missing value "
+                "is written NA (null in parquet).",
+                line=None if lines is None else lines[row],
+            )
+        values[down] = 0
+        self.given_as_spins = bool(self.down.any()) and not mixed
+        if mixed:
+            labels = [SPINS if own else given for own, given in zip(self.down, labels, strict=True)]
+        plain = all(own is None for own in labels)
+        kept = None if plain else tuple(labels)
+        return values, self.given_as_spins, kept
+
+    def _tell_apart(
+        self,
+        names: tuple[str, ...] | None,
+        columns: Sequence[Column],
+        lines: Sequence[int] | None,
+    ) -> None:
+        """Raises `DataError` where a column of numbers goes on in words, or the other way round."""
+        for place, (states, labels) in enumerate(columns):
+            seen = states != MISSING
+            if not seen.any():
+                continue
+            (self.numbers if labels is None else self.words)[place] = True
+            if self.numbers[place] and self.words[place]:
+                row = int(seen.argmax())
+                answer = states[row] if labels is None else labels[states[row]]
+                raise DataError(
+                    f"column {place if names is None else names[place]} has numbers in some rows "
+                    f"and words in others; here it has {answer!r}.",
+                    line=None if lines is None else lines[row],
+                )
+
+
 def columns_of(table: Any) -> list[tuple[str, NDArray[Any], Sequence[Any] | None]] | None:
     """Names, values and categories of the columns of a data frame; None for what is none.
 
@@ -183,6 +246,21 @@ def frame_names(table: object) -> list[str] | None:
     names: Any = getattr(table, "column_names", None)  # Arrow's `columns` are the columns
     names = getattr(table, "columns", None) if names is None else names
     return None if names is None else [str(name) for name in names]
+
+
+def common_labels(parts: Sequence[Labels | None]) -> Labels | None:
+    """The labels that the columns of all parts of a file have together."""
+    known = [own for own in parts if own is not None]
+    if not known:
+        return None
+    common: list[tuple[Label, ...] | None] = []
+    for seen in zip(*known, strict=True):
+        every = [label for own in seen if own is not None for label in own]
+        words = [label for label in every if isinstance(label, str)]
+        truths = any(isinstance(label, bool) for label in every)
+        others = (False, True) if truths else SPINS if every else None
+        common.append(in_order(words) if words else others)
+    return tuple(common)
 
 
 def translated(

@@ -27,13 +27,14 @@ from numpy.typing import NDArray
 
 from mrflearn.errors import DataError, MissingExtraError
 from mrflearn.io.answers import (
+    DOWN,
     MISSING,
     MISSING_TEXTS,
-    SPINS,
     Column,
+    ColumnKinds,
     Labels,
     column_of,
-    in_order,
+    common_labels,
     labelled,
     translated,
     worded,
@@ -53,7 +54,6 @@ Columns: TypeAlias = Sequence[str | int]
 States: TypeAlias = NDArray[np.integer[Any]]
 
 LARGEST_STATE = 2**31 - 1
-DOWN = -(2**62)  # a cell that says -1, before it is known to be a spin
 CHUNK_ROWS = 1 << 16
 CHUNK_CHARACTERS = 1 << 23  # of the lines of one chunk: a row may have 100,000 variables
 LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
@@ -138,23 +138,9 @@ def read_samples(
     chunks = list(read_sample_chunks(path, rows, format=chosen, columns=columns))
     if len(chunks) == 1:
         return chunks[0]
-    labels = _common_labels(chunks)
+    labels = common_labels([chunk.labels for chunk in chunks])
     values = np.concatenate([_relabelled(chunk, labels) for chunk in chunks])
     return SampleTable(chunks[0].names, values, any(chunk.spins for chunk in chunks), labels=labels)
-
-
-def _common_labels(chunks: Sequence[SampleTable]) -> Labels | None:
-    """The labels that the columns of all chunks have together."""
-    if all(chunk.labels is None for chunk in chunks):
-        return None
-    width = chunks[0].values.shape[1]
-    common: list[tuple[Any, ...] | None] = []
-    for column in range(width):
-        seen = [None if chunk.labels is None else chunk.labels[column] for chunk in chunks]
-        every = [label for own in seen if own is not None for label in own]
-        words = [label for label in every if isinstance(label, str)]
-        common.append(in_order(words) if words else SPINS if every else None)
-    return tuple(common)
 
 
 def _relabelled(chunk: SampleTable, labels: Labels | None) -> States:
@@ -278,68 +264,6 @@ def column_order(learned: Sequence[str] | None, seen: Sequence[str] | None) -> l
     )
 
 
-class _Signs:
-    """What the columns of a file were so far: spins, or states that no spin can be."""
-
-    def __init__(self, width: int) -> None:
-        self.down = np.zeros(width, dtype=bool)
-        self.states = np.zeros(width, dtype=bool)
-        self.numbers = np.zeros(width, dtype=bool)
-        self.words = np.zeros(width, dtype=bool)
-        self.given_as_spins = False
-
-    def resolve(
-        self,
-        names: tuple[str, ...] | None,
-        columns: Sequence[Column],
-        lines: Sequence[int] | None = None,
-    ) -> SampleTable:
-        """The table, with 0 for `DOWN`; an error where a column has spins and other states."""
-        values = np.stack([column.states for column in columns], axis=1)
-        labels = [column.labels for column in columns]
-        down = values == DOWN
-        other = (values == 0) | (values > 1) | np.array([own is not None for own in labels])
-        self._tell_apart(names, columns, lines)
-        self.down |= down.any(axis=0)
-        self.states |= other.any(axis=0)
-        mixed = bool(self.down.any() and self.states.any())
-        if (self.down & self.states).any() or (mixed and self.given_as_spins):
-            row = int((down if down.any() else other).any(axis=1).argmax())
-            raise DataError(
-                "-1 stands beside other states than 1. Spins are -1 and 1 alone; a missing value "
-                "is written NA (null in parquet).",
-                line=None if lines is None else lines[row],
-            )
-        values[down] = 0
-        self.given_as_spins = bool(self.down.any()) and not mixed
-        if mixed:
-            labels = [SPINS if own else given for own, given in zip(self.down, labels, strict=True)]
-        plain = all(own is None for own in labels)
-        kept = None if plain else tuple(labels)
-        return SampleTable(names, values, self.given_as_spins, labels=kept)
-
-    def _tell_apart(
-        self,
-        names: tuple[str, ...] | None,
-        columns: Sequence[Column],
-        lines: Sequence[int] | None,
-    ) -> None:
-        """Raises `DataError` where a column of numbers goes on in words, or the other way round."""
-        for place, (states, labels) in enumerate(columns):
-            seen = states != MISSING
-            if not seen.any():
-                continue
-            (self.numbers if labels is None else self.words)[place] = True
-            if self.numbers[place] and self.words[place]:
-                row = int(seen.argmax())
-                answer = states[row] if labels is None else labels[states[row]]
-                raise DataError(
-                    f"column {place if names is None else names[place]} has numbers in some rows "
-                    f"and words in others; here it has {answer!r}.",
-                    line=None if lines is None else lines[row],
-                )
-
-
 # Text: cells set apart by commas, semicolons or white space, or digits with nothing between.
 
 
@@ -366,11 +290,13 @@ def _text_chunks(
     names = _names([cells[i] for i in picked], columns)
     above = [(lines.number, cells)] if names is None else []
     numbered = chain(above, ((lines.number, _cells(line, separator)) for line in filled))
-    signs = _Signs(len(picked))
+    kinds = ColumnKinds(len(picked))
     table = list(islice(numbered, rows))
     while True:
         columns_read = _states(table, len(cells), picked, names)
-        yield signs.resolve(names, columns_read, [line for line, _ in table])
+        lines_read = [line for line, _ in table]
+        values, spins, labels = kinds.resolve(names, columns_read, lines_read)
+        yield SampleTable(names, values, spins, labels=labels)
         table = list(islice(numbered, rows))
         if not table:
             return
@@ -636,10 +562,11 @@ def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Itera
         with ParquetFile(path) as file:
             header = [str(name) for name in file.schema_arrow.names]
             names = tuple(header[i] for i in _choose(columns, header, len(header)))
-            empty, signs = True, _Signs(len(names))
+            empty, kinds = True, ColumnKinds(len(names))
             for batch in file.iter_batches(batch_size=rows, columns=list(names)):
                 states = [_column_states(batch.column(name), name) for name in names]
-                yield signs.resolve(names, states)
+                values, spins, labels = kinds.resolve(names, states)
+                yield SampleTable(names, values, spins, labels=labels)
                 empty = False
             if empty:
                 yield SampleTable(names, np.zeros((0, len(names)), dtype=np.int64))
