@@ -14,6 +14,7 @@ import torch
 
 import mrflearn
 
+HERE = Path(__file__).parent
 Point: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = dict[str, Any]
 
@@ -43,20 +44,17 @@ class Rows:
     def append(self, point: Point, figures: Mapping[str, Any]) -> Row:
         """Adds a measurement, on disk before anything else happens; the row as it stands there."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        row = {"point": dict(point), **figures, **_conditions(self.path.parent)}
+        row = {"point": dict(point), **figures, **_conditions()}
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")
         return row
 
 
-def _conditions(folder: Path) -> Row:
-    """Versions, threads, and the state of the code if the folder is in its repository."""
-    try:
-        command = ["git", "describe", "--always", "--dirty"]
-        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        commit = found.stdout.strip() or None
-    except OSError:  # no git on this machine
-        commit = None
+def _conditions() -> Row:
+    """Versions, threads, and the commit of the code; "-dirty" if some of it is not committed."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    if commit is not None and _git("status", "--porcelain", "--", ":/*.py"):
+        commit += "-dirty"
     return {
         "commit": commit,
         "versions": {package.__name__: package.__version__ for package in (mrflearn, np, torch)},
@@ -64,3 +62,14 @@ def _conditions(folder: Path) -> Row:
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
     }
+
+
+def _git(*command: str) -> str | None:
+    """What git prints about the repository of this code; None where there is none."""
+    try:
+        found = subprocess.run(
+            ["git", *command], cwd=HERE, capture_output=True, text=True, check=False
+        )
+    except OSError:  # no git on this machine
+        return None
+    return found.stdout.strip() or None

@@ -18,6 +18,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
 
 import torch
 from results import Rows
+from rivals import measure_rivals
 from run import PARTS
 from texts import Text, brown, treebank
 
@@ -68,7 +69,7 @@ def measure(options: argparse.Namespace, text: Text, name: str) -> dict[str, Any
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder of data sets")
-    parser.add_argument("--model", choices=PARTS, required=True)
+    parser.add_argument("--model", choices=[*PARTS, "rivals"], required=True)
     parser.add_argument("--documents", type=int, default=500)
     parser.add_argument("--horizontal", type=int, default=0)
     parser.add_argument("--topics", type=int, default=TOPICS)
@@ -87,6 +88,9 @@ def main() -> None:
     if point in rows:
         return
     text = brown(options.data, options.documents, treebank(options.data, TREES).trees)
+    if options.model == "rivals":
+        measure_rivals(rows, {k: point[k] for k in ("text", "scale")}, text)
+        return
     options.output.mkdir(parents=True, exist_ok=True)
     row = rows.append(point, measure(options, text, name))
     shown = {k: v for k, v in row.items() if k not in ("curve", "topic_words", "shares")}

@@ -23,9 +23,10 @@ import numpy as np
 from interpolation import best_weights, token_probabilities
 from report import write_report
 from results import Rows
+from rivals import measure_rivals
 from texts import Text, brown, built_in, treebank
 
-from mrflearn import CompositeLanguageModel, NgramLanguageModel
+from mrflearn import CompositeLanguageModel
 
 PARTS = {
     "trigram": (True, False, False),
@@ -106,14 +107,7 @@ def measure(
         if point not in rows:
             row = rows.append(point, _combination(name, parts, text, scale, device))
             print(f"{name}: {parts}: perplexity {row['perplexity']:.2f}", flush=True)
-    for order in (3, 5):
-        point = {"text": name, "scale": scale.name, "model": f"Kneser-Ney {order}-gram"}
-        if point not in rows:
-            settings = {"vocabulary_size": text.vocabulary_size}
-            plain = NgramLanguageModel(order, min_count=text.min_count, **settings)
-            plain.fit([words for d in text.train for words in d])
-            value = plain.perplexity([words for d in text.test for words in d])
-            rows.append(point, {"perplexity": value, "floor": text.floor})
+    measure_rivals(rows, {"text": name, "scale": scale.name}, text)
     _interpolate(rows, name, scale, text.floor)
 
 
@@ -166,7 +160,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(data) if data else None)
     parser.add_argument("--output", "-o", type=Path, default=Path(__file__).parent / "output")
     parser.add_argument("--text", choices=("built-in", "treebank", "Brown"), help="this one only")
-    parser.add_argument("--models", nargs="+", choices=PARTS, help="these combinations only")
+    parser.add_argument("--models", nargs="*", choices=[*PARTS, []], help="these combinations only")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only-draw", action="store_true")
     options = parser.parse_args()
@@ -175,7 +169,8 @@ def main() -> None:
     if not options.only_draw:
         for name, text in texts(scale, options.data).items():
             if options.text in (None, name):
-                measure(rows, name, text, scale, options.models or list(PARTS), options.device)
+                models = list(PARTS) if options.models is None else options.models
+                measure(rows, name, text, scale, models, options.device)
     print(write_report(rows, options.output))
 
 

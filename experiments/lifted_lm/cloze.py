@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import torch
 
+from mrflearn import NgramLanguageModel
 from mrflearn.errors import DataError
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.io.corpus import Vocabulary
@@ -78,6 +79,30 @@ def left_guesser(model: NextWord) -> Guesser:
     def guess(gaps: Sequence[Gap], top: int) -> list[list[str]]:
         found = (model.next_word(gap.left, n=top + 1) for gap in gaps)
         return [[word for word, _ in words if word != "</s>"][:top] for words in found]
+
+    return guess
+
+
+def two_sided_guesser(model: NgramLanguageModel) -> Guesser:
+    """Guesses of the word that makes the whole sentence most probable by n-grams."""
+    table, vocabulary = model.model_, model.vocabulary_
+    states, reach = len(vocabulary), model.order - 1
+    separator = [vocabulary.separator]
+
+    def guess(gaps: Sequence[Gap], top: int) -> list[list[str]]:
+        best = []
+        for gap in gaps:
+            left = (separator + vocabulary.encode(gap.left).tolist())[-max(1, reach) :]
+            right = vocabulary.encode(gap.words[gap.position + 1 :]).tolist() + separator
+            block = np.array([*left, -1, *right[:reach]])
+            stream = np.tile(block, (states, 1))
+            stream[:, len(left)] = np.arange(states)
+            logs = table.log_probabilities(np.concatenate([separator, stream.ravel()]))
+            scores = logs.reshape(stream.shape)[:, len(left) :].sum(axis=1)
+            scores[vocabulary.separator] = -np.inf
+            found = np.argpartition(-scores, top)[:top]
+            best.append(vocabulary.decode(found[np.argsort(-scores[found])].tolist()))
+        return best
 
     return guess
 

@@ -1,10 +1,11 @@
 """Figure 6: validation curves of lifted training, beside exact left-context models.
 
-All values are nats per position, N = words + K separators a sentence, as the paper counts; bounds
-in the table are certified.  Exact models predict every word and one end a sentence, and their total
-is divided by the same N.  Free tables of 10,000 x 10,000 words are not tried: full rank and low
-rank are compared over the 500 most frequent words.  Windows of two words, all but exact, are
-tried over the whole vocabulary where there is a GPU.
+All values are nats per position, N = words + K separators a sentence, as section 4.1 of the paper
+has it (the sizes it gives for its texts count one end a sentence); bounds in the table are
+certified.  Exact models predict every word and one end a sentence, and their total is divided by
+the same N.  Free tables of 10,000 x 10,000 words are not tried: full rank and low rank are compared
+over the 500 most frequent words.  Windows of two words, all but exact, are tried over the whole
+vocabulary where there is a GPU.
 """
 
 from __future__ import annotations

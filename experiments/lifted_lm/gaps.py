@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cloze import Guesser, choose_gaps, cloze, left_guesser, neighbour_guesser
+from cloze import Guesser, choose_gaps, cloze, left_guesser, neighbour_guesser, two_sided_guesser
 from figure6 import SCALES
 from lifted import fitted
 from rows import Rows
@@ -35,9 +35,10 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
 
         rows.measure(point, work)
     for order in (3, 5):
-        point = {"part": PART, "text": text.name, "name": f"Kneser-Ney {order}-gram",
-                 "gaps": GAPS[scale]}  # fmt: skip
-        rows.measure(point, lambda n=order: _left(text, n, GAPS[scale]))
+        for sides in ("", ", both sides"):
+            point = {"part": PART, "text": text.name, "name": f"Kneser-Ney {order}-gram{sides}",
+                     "gaps": GAPS[scale]}  # fmt: skip
+            rows.measure(point, lambda n=order, s=sides: _ngrams(text, n, GAPS[scale], bool(s)))
 
 
 def report(rows: Rows) -> list[str]:
@@ -53,9 +54,10 @@ def report(rows: Rows) -> list[str]:
     return lines
 
 
-def _left(text: Split, order: int, gaps: int) -> dict[str, Any]:
+def _ngrams(text: Split, order: int, gaps: int, both: bool) -> dict[str, Any]:
     model = NgramLanguageModel(order).fit(text.train)
-    return _guessed(left_guesser(model), text, gaps, "the left")
+    guess = two_sided_guesser(model) if both else left_guesser(model)
+    return _guessed(guess, text, gaps, "both sides" if both else "the left")
 
 
 def _guessed(guess: Guesser, text: Split, gaps: int, sees: str) -> dict[str, Any]:

@@ -46,6 +46,19 @@ def test_a_model_of_the_left_context_guesses_words_only() -> None:
     assert cloze(left_guesser(model), choose_gaps(TEXT, count=9), top=6).among_top > 0.9
 
 
+@pytest.mark.parametrize("order", [2, 3, 5])
+def test_ngrams_of_both_sides_guess_the_most_probable_sentences(order: int) -> None:
+    text = TEXT + [line.split() for line in ("a cat sat on the mat", "the mat sat on a cat")]
+    model = NgramLanguageModel(order).fit(text)
+    words = [word for word in model.vocabulary_.words if word != "<S>"]
+    for gap in choose_gaps(text, count=99):
+        sentences = [[*gap.left, w, *gap.words[gap.position + 1 :]] for w in words]
+        scores = dict(zip(words, model.score_samples(sentences), strict=True))
+        (guesses,) = CLOZE.two_sided_guesser(model)([gap], 4)
+        best = sorted(scores.values(), reverse=True)[:4]
+        assert [scores[word] for word in guesses] == pytest.approx(best)
+
+
 def test_a_model_of_both_sides_guesses_the_best_of_all_completions() -> None:
     vocabulary = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
     generator = torch.Generator().manual_seed(0)
