@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,10 +147,11 @@ def test_chunks_come_before_the_file_ends(tmp_path: Path) -> None:
         ("\n \n", None, "no samples"),
         ("0,1\n0\n", 2, "1 cells"),
         ("0,1\n\n0,1,2\n", 3, "3 cells"),
-        ("0,1\n0,-1\n", 2, "Spins are"),
+        ("0,1\n0,0\n0,-1\n", 3, "Spins are"),
         ("0,1\n0,1.5\n", 2, "'1.5'"),
         ("0,1\n0,1_0\n", 2, "'1_0'"),
-        ("-1,1\n1,1\n1,0\n", 1, "Spins are"),
+        ("-1,1\n0,1\n1,0\n", 1, "Spins are"),
+        ("a,b\n0,1\n1,yes\n", 3, "'yes'"),
         ("0,1\n0,-2\n", 2, "'-2'"),
         ("0,1\n0,99999999999\n", 2, "99999999999"),
         ("0,1,x\n0,1,1\n", 1, "mixes"),
@@ -388,7 +390,23 @@ def test_wide_rows_come_in_fewer_at_a_time(
     assert sum(len(chunk.values) for chunk in chunks) == 20
 
 
-def test_answers_in_words_come_with_advice(tmp_path: Path) -> None:
-    (tmp_path / "answers.csv").write_text("sleep,mood\nyes,low\n")
-    with pytest.raises(DataError, match=r"answers.csv:2: .*'yes'.*OrdinalEncoder"):
-        read_samples(tmp_path / "answers.csv")
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_answers_in_words_are_labels(tmp_path: Path, rows: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr("mrflearn.io.samples.CHUNK_ROWS", rows)
+    text = "sleep,mood,spin,item\nyes,low,-1,2\nno,NA,1,0\n NO ,high,1,NA\nyes,mid,NA,1\n"
+    (tmp_path / "answers.csv").write_text(text.replace(" NO ", "no"))
+    table = read_samples(tmp_path / "answers.csv")
+    assert table.labels == (("no", "yes"), ("high", "low", "mid"), (-1, 1), None)
+    assert table.values.tolist() == [[1, 1, 0, 2], [0, -1, 1, 0], [0, 0, 1, -1], [1, 2, -1, 1]]
+    write_samples(tmp_path / "again.csv", table)
+    again = read_samples(tmp_path / "again.csv")
+    assert again.labels == table.labels
+    np.testing.assert_array_equal(again.values, table.values)
+
+
+def test_many_different_words_are_no_answers(tmp_path: Path) -> None:
+    lines = "".join(f"person {k},{k % 2}\n" for k in range(300))
+    (tmp_path / "people.csv").write_text("name,ill\n" + lines)
+    with pytest.raises(DataError, match="'name' has 300"):
+        read_samples(tmp_path / "people.csv")
+    assert read_samples(tmp_path / "people.csv", columns=["ill"]).values.shape == (300, 1)

@@ -10,68 +10,104 @@ from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
 from mrflearn.graph.gauges import random_ising
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.training.neighbourhood_selection import Lasso, select_edges
+from mrflearn.objectives.conditionals import state_codes
+from mrflearn.training import neighbourhood_selection
+from mrflearn.training.neighbourhood_selection import NEVER, LassoPath, select_edges
 
 
-def some_problem(states: int = 3) -> tuple[Lasso, torch.Tensor]:
-    generator = torch.Generator().manual_seed(states)
-    rows = torch.randint(states, (40, 4), generator=generator)
-    rows[:, 2] = rows[:, 0]
-    weights = torch.rand(40, generator=generator).double() + 0.5
-    problem = Lasso.of(Samples(rows, weights), states)
-    point = problem.without_couplings()
-    point[0] += 0.1
-    point[1:] = with_others(torch.randn(point[1:].shape, generator=generator).double(), states)
-    return problem, point
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches that end at the optimum, to many digits."""
+    for name, value in (("DTYPE", torch.float64), ("STILL", 1e-8), ("SLACK", 1e-15)):
+        monkeypatch.setattr(neighbourhood_selection, name, value)
+    monkeypatch.setattr(neighbourhood_selection, "MOST_STEPS", 5_000)
 
 
-def with_others(couplings: torch.Tensor, states: int) -> torch.Tensor:
-    """The couplings without those of a variable with itself."""
-    own = torch.arange(len(couplings)) // states
-    return couplings.masked_fill(own[:, None] == own, 0.0)
+def some_path(
+    sizes: tuple[int, ...], shares: list[float], known: torch.Tensor | None = None
+) -> tuple[LassoPath, torch.Tensor]:
+    generator = torch.Generator().manual_seed(len(shares))
+    rows = torch.stack([torch.randint(size, (60,), generator=generator) for size in sizes], dim=1)
+    rows[:40, 2] = rows[:40, 0].clamp_max(sizes[2] - 1)
+    weights = torch.rand(60, generator=generator).double() + 0.5
+    samples = Samples(rows, weights)
+    path = LassoPath.of(samples, torch.tensor(sizes), shares, 0.25, len(sizes), known)
+    return path, (weights / weights.sum()).expand(len(shares), -1)
 
 
-def test_gradients_by_finite_differences() -> None:
-    problem, point = some_problem()
-    gradient = problem.losses(point)[1]
-    for couplings in (False, True):
-        direction = torch.zeros_like(point)
-        if couplings:
-            direction[1:] = with_others(torch.randn_like(point[1:]), 3)
-        else:
-            direction[0] = torch.randn_like(point[0])
-        moved = [
-            float(problem.losses(point + e)[0].sum()) for e in (1e-5 * direction, -1e-5 * direction)
-        ]
-        expected = float((gradient * direction).sum())
-        assert (moved[0] - moved[1]) / 2e-5 == pytest.approx(expected, rel=1e-6)
+def with_others(path: LassoPath, point: torch.Tensor) -> torch.Tensor:
+    """The point without couplings of a variable with itself, or beyond its states."""
+    real = path.rows.codes.abs().sum(dim=1).flatten() > 0
+    kept = torch.where(path.rows.own, 0.0, 1.0) * real * real[:, None]
+    return torch.cat([point[:1] * real, point[1:] * kept.unsqueeze(1)])
 
 
-@pytest.mark.parametrize("states", [2, 3])
-def test_the_solution_satisfies_the_optimality_conditions(states: int) -> None:
-    problem, _ = some_problem(states)
-    strength = 0.05
-    found = problem.solve(problem.without_couplings(), strength, 20_000, 1e-12)
-    gradient = problem.losses(found)[1]
-    norms, steepness = (problem.pair_norms(part) for part in (found, gradient))
-    assert float(gradient[0].abs().max()) < 1e-8
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (2, 3, 4, 2)])
+def test_derivatives_by_finite_differences(sizes: tuple[int, ...]) -> None:
+    path, weights = some_path(sizes, [1.0, 0.5])
+    rows, columns = path.rows, path.rows.columns.shape[1]
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.randn(2, 1 + columns, 2, columns, generator=generator, dtype=torch.float64)
+    point, along = with_others(path, draws[0]), with_others(path, draws[1])
+    slope = rows.at(point, weights)
+    ends = [rows.at(point + step * along, weights) for step in (1e-5, -1e-5)]
+    numeric = (ends[0].losses - ends[1].losses).sum(dim=1) / 2e-5
+    found = (slope.gradient * along).sum(dim=(0, 2))
+    torch.testing.assert_close(found, numeric, rtol=1e-6, atol=1e-7)
+    turn = (ends[0].gradient - ends[1].gradient) / 2e-5
+    curved = rows.curved(slope.expected, along, weights)
+    torch.testing.assert_close(curved, turn, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (2, 3, 3, 2)])
+def test_solutions_satisfy_the_optimality_conditions(sizes: tuple[int, ...]) -> None:
+    known = torch.ones(4, 4, dtype=torch.float64)
+    known[0, 1] = known[1, 0] = 0.0
+    known[0, 3] = known[3, 0] = NEVER
+    path, weights = some_path(sizes, [1.0, 0.6, 0.3], known)
+    point, _ = path._solve(weights, path.strengths, None)
+    gradient = path.rows.at(point, weights).gradient
+    norms, steepness = path._norms(point), path._norms(gradient)
+    strength = path.strengths.view(1, -1, 1) * known.unsqueeze(1)
+    assert float(gradient[0].abs().max()) < 1e-6
     active = norms > 0
-    assert bool(active[0, 2])
-    assert bool(active[2, 0])
-    assert float(steepness[~active].max()) <= strength * (1 + 1e-9)
-    # Where a table is kept, its gradient has the strength as norm, in the direction of the table.
-    wide = norms.clamp_min(1e-300).repeat_interleave(states, 0).repeat_interleave(states, 1)
-    pulled = gradient.clone()
-    pulled[1:] += strength * found[1:] / wide
-    assert float(problem.pair_norms(pulled)[active].max()) < 1e-7
+    assert bool(active[0, :, 1].all())  # without a penalty
+    assert not bool(active[0, :, 3].any())
+    assert bool(active[2, 2, 0])
+    assert bool((steepness <= strength + 1e-6).all())
+    # Where a table is kept, its gradient is the strength times its direction.
+    count, numbers = path.rows.codes.shape[::2]
+    own = (strength / norms.clamp_min(1e-300))[:, None, :, :, None] * path.rows.tables(point)
+    rest = (path.rows.tables(gradient) + own).square().sum(dim=(1, 4)).sqrt()
+    assert float(rest[active].max()) < 1e-5
+    assert (count, numbers) == (4, max(sizes) - 1)
 
 
+@pytest.mark.usefixtures("exact")
 def test_the_largest_strength_keeps_nothing_and_a_smaller_one_something() -> None:
-    problem, _ = some_problem()
-    start = problem.without_couplings()
-    most = float(problem.pair_norms(problem.losses(start)[1]).max())
-    assert not problem.solve(start, 1.0001 * most, 500, 1e-9)[1:].any()
-    assert problem.solve(start, 0.99 * most, 500, 1e-9)[1:].any()
+    path, weights = some_path((2, 3, 3, 2), [1.0001, 0.95])
+    norms = path._norms(path._solve(weights, path.strengths, None)[0])
+    assert not norms[:, 0].any()
+    assert norms[:, 1].any()
+
+
+def test_many_weightings_together_are_as_one_by_one() -> None:
+    path, _ = some_path((2, 3, 3, 2), [1.0, 0.5, 0.25, 0.1])
+    many = torch.rand(5, 60, generator=torch.Generator().manual_seed(0)).double() + 0.2
+    together = path.selected(many)
+    apart = torch.cat([path.selected(own.unsqueeze(0)) for own in many])
+    assert bool((together == apart).all())
+
+
+def test_codes_are_orthonormal_and_sum_to_zero() -> None:
+    codes = state_codes(torch.tensor([2, 4, 3]), "contrasts")
+    for own, size in zip(codes, (2, 4, 3), strict=True):
+        real = own[:size, : size - 1]
+        torch.testing.assert_close(real.T @ real, torch.eye(size - 1, dtype=torch.float64))
+        torch.testing.assert_close(real.sum(dim=0), torch.zeros(size - 1, dtype=torch.float64))
+        assert float(own.abs().sum()) == float(real.abs().sum())
 
 
 def test_edges_of_a_grid_are_found() -> None:

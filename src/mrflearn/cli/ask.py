@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -91,19 +92,18 @@ def options_read(verb: str, words: Iterable[str]) -> set[str] | None:
 def _rows(model: Any, asked: Mapping[str, Any]) -> tuple[Any, int]:
     """The rows of the file without missing values, and how many were left out."""
     from mrflearn.cli.train_field import read_rows
-    from mrflearn.io.samples import SampleTable
 
     path = asked["file"]
     table = read_rows(path, *[*(asked[name] for name in ROWS), model.molecule_])
     values = table.values
-    model.encode(SampleTable(table.names, values))  # errors name the rows of the file
+    model.encode(table)  # errors name the rows of the file
     complete = values[(values >= 0).all(axis=1)]
     left_out = len(values) - len(complete)
     if left_out:
         remark(f"{left_out} rows with missing values are left out")
     if not len(complete):
         raise DataError("every row has a missing value: nothing is left to judge.", path=path)
-    return SampleTable(table.names, complete), left_out
+    return replace(table, values=complete), left_out
 
 
 def _draw(blocks: Sequence[Block], path: Path | None) -> None:

@@ -9,32 +9,47 @@ from typing import Any
 
 import typer
 
+import mrflearn
 from mrflearn import inference
+from mrflearn.cli.options import found, refuse_idle
 from mrflearn.cli.output import remark, show
 from mrflearn.describe.blocks import Block, Data, Facts, Nats, Table, Text
-from mrflearn.errors import DataError, InferenceError
+from mrflearn.describe.fields import FieldDescription, evidence_of
+from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.recovery import marginal_error, partition_agreement
 from mrflearn.graph.evidence import condition
 from mrflearn.graph.networks import from_uai
 from mrflearn.io import uai
+from mrflearn.io.samples import SampleTable, read_samples, write_samples
 
 DIGITS = 1e-3  # published values are rounded, but not so far
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
 
 def infer(
+    ctx: typer.Context,
     network: Path,
-    evidence: Path | None,
+    evidence: str | None,
     method: str,
     compare: bool,
     best: bool,
+    impute: Path | None,
+    temperature: float,
+    output: Path | None,
     as_json: bool,
     **limits: Any,
 ) -> None:
-    """Log Z and marginals of a network, or its most probable states."""
+    """Log Z and marginals of a network, or its most probable states; or answers of a field."""
+    if network.is_dir():
+        others = ("method", "compare", *limits)
+        refuse_idle(ctx, dict.fromkeys(others, "goes with a network in UAI format."))
+        show(_of_field(network, evidence, best, impute, temperature, output), as_json=as_json)
+        return
+    own = ("impute", "temperature", "output")
+    refuse_idle(ctx, dict.fromkeys(own, "goes with a saved field."))
     if best and (compare or method in ("trw", "mean-field")):
         raise typer.BadParameter("--best goes with --method auto, exact or bp, and no --compare.")
-    observed = uai.read_evidence(evidence) if evidence is not None else {}
+    observed = {} if evidence is None else uai.read_evidence(found(Path(evidence)))
     potentials = from_uai(uai.read_network(network))
     answering = _inference(method, **limits)
     started = time.perf_counter()
@@ -79,6 +94,46 @@ def infer(
     if compare:
         facts |= _compare(network, value, result.kind, marginals)
     show([Facts(facts, floats=".9g"), *answer], as_json=as_json)
+
+
+def _of_field(
+    folder: Path,
+    evidence: str | None,
+    best: bool,
+    impute: Path | None,
+    temperature: float,
+    output: Path | None,
+) -> list[Block]:
+    """What a saved field says of all variables, or the rows that it fills in."""
+    field: Any = mrflearn.load(folder)
+    if not hasattr(field, "marginals"):
+        kind = type(field).__name__
+        raise SettingsError(f"{folder} holds a {kind}, not a field; infer asks fields.")
+    if temperature != 1:
+        field = field.at_temperature(temperature)
+    if impute is None:
+        if output is not None:
+            raise typer.BadParameter("--output goes with --impute.")
+        given = evidence_of(evidence or "")
+        log_partition = field.log_partition()
+        facts = {
+            "log_partition": Nats(log_partition.value),
+            "standard_error": Nats(log_partition.standard_error),
+        }
+        return [Facts(facts), *FieldDescription(field).answer(given, best=best)]
+    if evidence is not None or best:
+        raise typer.BadParameter("--impute goes without --evidence and --best: rows are evidence.")
+    table = read_samples(impute)
+    filled = field.impute(table)
+    states = field.encode(filled)
+    names = getattr(field, "feature_names_in_", None)
+    labels = None if field.spins_ else tuple(field.labels_)
+    whole = SampleTable(None if names is None else tuple(names), states, field.spins_, None, labels)
+    gaps = int((field.encode(table) < 0).sum())
+    if output is None:
+        raise typer.BadParameter("--impute needs --output: the file for the rows, such as new.csv.")
+    write_samples(output, whole)
+    return [Facts({"rows": len(states), "filled": gaps, "output": str(output)})]
 
 
 def _marginals(marginals: list[Any], observed: dict[int, int]) -> list[Block]:

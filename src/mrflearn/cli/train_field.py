@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from mrflearn.cli.options import listed, of_estimators, shard_paths
-from mrflearn.cli.output import remark
+from mrflearn.cli.output import remark, write_picture
 from mrflearn.cli.train import Job
+from mrflearn.describe.fields import FieldDescription
 from mrflearn.errors import DataError, MrflearnError, TrainingError
 from mrflearn.estimators.field_inputs import molecule_of
 from mrflearn.io.alignments import ALPHABETS, Alignment, Molecule, holds_alignment, read_alignment
@@ -28,8 +30,12 @@ def field(
     drop_inserts: bool,
     focus: str | None,
     missing: bool,
+    bootstrap: int | None,
+    network: Path | None,
 ) -> Any:
     """A field with free parameters on every variable and edge."""
+    if len(samples) > 1 or job.given["engine"] == "spark" or holds_alignment(samples[0]):
+        job.refuse("goes with one table of samples on this machine", "bootstrap", "network")
     if len(samples) > 1 or job.given["engine"] == "spark":
         return _of_shards(job, samples, columns, missing)
     job.refuse("one file shows by itself whether values are missing", "missing")
@@ -46,7 +52,7 @@ def field(
         settings = of_estimators("field").items()
         only = [name for name, (*_, kinds) in settings if list(kinds) == ["alignments"]]
         job.refuse("only for an alignment on the complete graph by pl or pcd", *only)
-        if estimator not in ("auto", "lap", "consensus"):
+        if estimator not in ("auto", "lap", "consensus") and bootstrap is None:
             job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
     model = job.make(
         "alignments" if family else "samples", beside=LEARN if graph == "learn" else ""
@@ -57,11 +63,30 @@ def field(
     if (kind := molecule_of(rows)) is not None:
         model.states = model.states or len(ALPHABETS[kind])
     if graph == "learn":
-        return _on_found_edges(job, model, rows)
-    job.fit(model, rows)
+        _on_found_edges(job, model, rows)
+    else:
+        job.fit(model, rows)
     if family:
         remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
+        return model
+    _resample(job, model, rows, bootstrap, network)
     return model
+
+
+def _resample(
+    job: Job, model: Any, rows: SampleTable, resamples: int | None, network: Path | None
+) -> None:
+    """Keeps the intervals of a bootstrap with the model, and draws the network."""
+    if resamples is not None:
+        from mrflearn.evaluation import bootstrap
+
+        began = time.perf_counter()
+        model.keep_intervals(bootstrap(model, rows, resamples, n_jobs=job.given.get("n_jobs")))
+        remark(f"{resamples:,} resamples fitted in {time.perf_counter() - began:.1f} s")
+        job.facts["resamples"] = resamples
+    if network is not None:
+        _, _, drawn = FieldDescription(model).strongest(len(model.edges_))
+        write_picture(drawn.figure(), drawn.caption, network)
 
 
 def _of_shards(job: Job, paths: list[Path], columns: str | None, missing: bool) -> Any:
@@ -85,7 +110,9 @@ def _on_found_edges(job: Job, model: Any, rows: SampleTable) -> Any:
     found = job.make(LEARN, beside="samples").fit(rows)
     remark(f"{len(found.edges_)} edges found among {found.n_features_in_} variables")
     try:
-        return job.fit(model.set_params(graph=found.graph_), rows)
+        job.fit(model.set_params(graph=found.graph_), rows)
+        model.structure_ = found  # resamples select their own edges as it does
+        return model
     except MrflearnError as error:
         output: Path = job.ctx.params["output"]
         kept = output.with_name(output.name + ".edges")  # for --graph edges:FILE

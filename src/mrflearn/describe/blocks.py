@@ -16,6 +16,7 @@ from mrflearn import plots
 from mrflearn.plots.page import Page, written
 
 WIDTH = 80  # columns of a terminal
+NAMED = 40  # variables of a network, each with its name in its node
 
 
 class Percent(float):
@@ -172,10 +173,13 @@ class Network(Block):
     strengths: Any
     meaning: str
     signed: bool
-    columns: int = 0  # of a lattice; 0: on a circle
+    columns: int = 0  # of a lattice; 0: by springs, or on a circle where there are many
+    faint: Any = None  # edges drawn faintly
 
     def figure(self) -> Any:
         edges = (self.edges, self.strengths, self.names, self.meaning)
+        if not self.columns and len(self.names) <= NAMED:
+            return plots.draw_network(*edges, signed=self.signed, faint=self.faint)
         return plots.draw_graph(*edges, signed=self.signed, columns=self.columns)
 
 

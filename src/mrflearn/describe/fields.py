@@ -31,6 +31,7 @@ MOST_DRAWN = 400  # variables of a heat map
 MOST_ON_PAGE = 80
 MOST_COUPLINGS = 1000  # that can be asked for on the page
 MOST_SAMPLES = 20
+MOST_WORDS = 100  # of evidence
 GRID = re.compile(r"grid:\d+x(\d+)")
 TABLES = (".csv", ".npy", ".dat", ".digits")  # files that hold the numbers of states
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
@@ -67,21 +68,22 @@ class FieldDescription(Description):
             )
         if matrix is not None:
             write_contacts(matrix, self.model.contacts_)
-        found, heat, network = self._strongest(n, apart or APART)
+        found, heat, network = self.strongest(n, apart or APART)
         if output is not None:
             columns = self.model.edge_table()
             with write_text(output) as stream:
                 writer = csv.writer(stream, lineterminator="\n")
                 writer.writerows([columns, *zip(*columns.values(), strict=True)])
         pictures = [network, heat] if edges else [heat, network]
-        return [*found, *(pictures if 0 < len(network.names) <= MOST_DRAWN or plot else [])]
+        pictures = pictures if 0 < len(network.names) <= MOST_DRAWN or plot else []
+        return [*found, *pictures, *self._with_intervals(n)]
 
     @cached_property
     def has_contacts(self) -> bool:
         """Whether it is the field of a family, whose pairs of columns have contact scores."""
         return hasattr(type(self.model), "contacts_") and len(self.model.variable_names_) > 2
 
-    def _strongest(self, n: int, apart: int) -> Strongest:
+    def strongest(self, n: int, apart: int = APART) -> Strongest:
         """The strongest couplings; of a family the contacts of columns at least `apart`."""
         field, facts = self.model, self.facts()
         names, first = field.variable_names_, field.counted_from_
@@ -120,8 +122,44 @@ class FieldDescription(Description):
         heat = Matrix(matrix, names, what, signed, (one, one), first, caption=caption)
         # On a lattice all edges have a place.
         drawn = len(pairs) if columns and len(names) <= MOST_DRAWN else n
-        network = Network(names, pairs[:drawn], strengths[:drawn], what, signed, columns)
+        faint = self._unsure(pairs[:drawn])
+        network = Network(
+            names, pairs[:drawn], strengths[:drawn], what, signed, columns, faint=faint
+        )
         return found, heat, replace(network, caption=f"{extent(len(network.edges))}.")
+
+    @property
+    def _intervals(self) -> dict[str, Any] | None:
+        """The edges with intervals that the field keeps, if it does."""
+        return getattr(self.model, "intervals_", None)
+
+    def _unsure(self, pairs: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Which of the edges have an interval that holds 0."""
+        kept = self._intervals
+        if kept is None:
+            return None
+        ends = zip(kept["low"], kept["high"], strict=True)
+        holds = [low <= 0 <= high for low, high in ends]
+        known = {
+            frozenset(pair): own
+            for *pair, own in zip(kept["variable"], kept["and"], holds, strict=True)
+        }
+        names = self.model.variable_names_
+        return np.array([known.get(frozenset((names[a], names[b])), False) for a, b in pairs])
+
+    def _with_intervals(self, n: int) -> Blocks:
+        """Edges with their intervals, as a table and drawn."""
+        kept = self._intervals
+        if kept is None:
+            return []
+        columns = {name: own for name, own in kept.items() if name != "remark"}
+        rows = list(zip(*columns.values(), strict=True))
+        title = f"Intervals of the {min(n, len(rows)):,} strongest of {len(rows):,} edges"
+        remark = [Note(f"the intervals may not cover: {kept['remark']}")] if kept["remark"] else []
+        table = Table(tuple(columns), rows[:n], title=title, floats="+.3f")
+        caption = "Strengths of edges in all rows, and where 95 % of the resamples have them."
+        picture = Picture(partial(plots.draw_intervals, columns), caption=caption)
+        return [*remark, table, picture]
 
     def score(self, rows: ReadRows, method: str | None) -> Blocks:
         """The mean log-probability of the rows of a file."""
@@ -173,6 +211,36 @@ class FieldDescription(Description):
         moments = {name: (own.data, own.field) for name, own in panels.items()}
         yield [Facts(facts), Picture(partial(plots.draw_moments, moments))]
 
+    def answer(self, evidence: dict[str, str], *, best: bool = False) -> Blocks:
+        """The probabilities of all states given those of some variables, or the best states."""
+        if best:
+            mode = self.model.most_probable(evidence)
+            facts = {"kind": mode.kind, "log_ratio": Nats(mode.log_ratio)}
+            rows = [[name, str(state)] for name, state in mode.states.items()]
+            return [
+                Facts(facts),
+                Data({"states": mode.states}),
+                Table(("variable", "state"), rows, title="the most probable states"),
+            ]
+        found = self.model.marginals(evidence)
+        facts = {"kind": found.kind, "converged": found.converged}
+        facts |= {"log_evidence": Nats(found.log_evidence)} if evidence else {}
+        widest = max(map(len, found.probabilities.values()))
+        rows = []
+        for name, own in found.probabilities.items():
+            states = [f"{label}: {chance:.4f}" for label, chance in own.items()]
+            seen = f"{name} (given)" if name in evidence else name
+            rows.append([seen, *states, *[""] * (widest - len(states))])
+        listed = {
+            name: {str(label): chance for label, chance in own.items()}
+            for name, own in found.probabilities.items()
+        }
+        return [
+            Facts(facts),
+            Data({"marginals": listed}),
+            Table(("variable", *["probability"] * widest), rows, title="probabilities of states"),
+        ]
+
     def sample(self, n: int, seed: int, output: Path | None) -> Blocks:
         """New rows, written to a file where one is named."""
         ending = "" if output is None else Path(output.name.removesuffix(".gz")).suffix.lower()
@@ -192,11 +260,14 @@ class FieldDescription(Description):
             names = tuple(f"sample-{i}" for i in range(1, n + 1))
             write_alignment(output, replace(family, names=names))
         else:
-            spins = self.model.spins_
-            values = (samples + 1) // 2 if spins else samples  # as tables hold them
+            spins, codes = self.model.spins_, self.model.codes_
+            values, labels = (samples + 1) // 2 if spins else samples, None  # as tables hold them
+            if codes is not None and (samples.dtype.kind != "i" or (samples < 0).any()):
+                values, labels = self.model.encode(samples), None if spins else codes.codes
             header = tuple(getattr(self.model, "feature_names_in_", ())) if ending == ".csv" else ()
             named = bool(header) and not any(name.isdecimal() for name in header)
-            write_samples(output, SampleTable(header if named else None, values, spins))
+            table = SampleTable(header if named else None, values, spins, labels=labels)
+            write_samples(output, table)
         return [note, Data({"method": drawn.method, "output": str(output)})]
 
     def _family(self, samples: NDArray[np.int64]) -> Alignment | None:
@@ -211,7 +282,7 @@ class FieldDescription(Description):
         most = min(MOST_COUPLINGS, len(self.model.edges_))
 
         def couplings(_: list[str], n: int) -> Blocks:
-            found, heat, network = self._strongest(n, APART)
+            found, heat, network = self.strongest(n, APART)
             return [network, found[-1], *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
 
         def samples(_: list[str], n: int) -> Blocks:
@@ -221,10 +292,24 @@ class FieldDescription(Description):
             if (family := self._family(drawn.samples)) is not None:
                 return [note, Text("\n".join(family.sequences()), title=title)]
             names, spins = self.model.variable_names_, self.model.spins_
+            if drawn.samples.dtype.kind != "i":
+                return [note, Table(tuple(names), drawn.samples.tolist(), title=title)]
             return [note, Matrix(drawn.samples, names, "state", spins, title=title)]
 
+        def marginals(words: list[str]) -> Blocks:
+            return self.answer(evidence_of(" ".join(words)))
+
+        def intervals(_: list[str], n: int) -> Blocks:
+            return self._with_intervals(n)
+
         what = "contacts" if self.has_contacts else "couplings"
+        names, labels = self.model.variable_names_, self.model.labels_
+        own = [Task("marginals", f"{names[0]}={labels[0][-1]}", marginals, MOST_WORDS, 0)]
+        if self._intervals is not None:
+            options = {"n": (min(20, most), range(most + 1))}
+            own.append(Task("intervals", "", intervals, 0, 0, options=options))
         return [
+            *(own if len(names) <= MOST_ON_PAGE else own[1:]),
             Task(what, "", couplings, 0, 0, options={"n": (min(20, most), range(most + 1))}),
             Task("samples", "", samples, 0, 0, options={"n": (5, range(1, MOST_SAMPLES + 1))}),
         ]
@@ -235,3 +320,14 @@ def _extent(shown: int, total: int, what: str) -> str:
     return (
         f"The {shown:,} strongest of {total:,} {what}" if shown < total else f"All {total:,} {what}"
     )
+
+
+def evidence_of(text: str) -> dict[str, str]:
+    """Names and states of a text such as `sleep=yes, mood=low`."""
+    evidence = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, separator, state = part.rpartition("=")
+        if not separator or not name.strip() or not state.strip():
+            raise DataError(f"{part!r} is no evidence: write NAME=STATE, several with commas.")
+        evidence[name.strip()] = state.strip()
+    return evidence

@@ -7,6 +7,7 @@ does LAP, at a cost linear in the cliques, and it learns from rows with values m
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -17,21 +18,21 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import GraphError
+from mrflearn.errors import DataWarning, GraphError, SettingsError
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import (
-    Table,
+    Rows,
+    answer_rows,
     check_observed,
-    column_names,
     field_graph,
     molecule_of,
     sample_weights,
     shard_files,
-    state_table,
     warn_of_codes,
 )
 from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
+from mrflearn.estimators.structure import FieldStructure
 from mrflearn.execution.executor import Executor, Serial, executor_for
 from mrflearn.execution.resources import choose_device
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, check_states
@@ -81,6 +82,11 @@ def choose_estimator(
     return Choice("pl", "the graph is too wide to be exact; pseudolikelihood comes close to it")
 
 
+def is_learned(graph: Any) -> bool:
+    """Whether the edges of the graph are to be found in the samples."""
+    return isinstance(graph, str) and graph.strip() == "learn"
+
+
 # `MarkovField`: an untied Markov random field learned from samples of all its variables.
 
 
@@ -93,8 +99,8 @@ class MarkovField(FieldQuestions):
     graph
         `"grid:4x4"`, `"torus:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"chain:9"`, `"complete"` or
         `"edges:FILE"`; in Python also a networkx graph whose node order is the column order, pairs
-        of columns such as `[(0, 1)]`, or a `FactorGraph` (any cliques).  The command line takes
-        `learn` too: the edges are found first, as `FieldStructure` finds them.
+        of columns such as `[(0, 1)]`, or a `FactorGraph` (any cliques).  `"learn"` finds the edges
+        first, as `FieldStructure` does; in Python one with other settings can be given.
     states
         States of every variable, counted from 0: one number, or one each.  None takes what each
         column shows: states from 0 to its largest, or, where they are not counted from 0 (items
@@ -141,6 +147,10 @@ class MarkovField(FieldQuestions):
         With `estimator="auto"`: the chosen `estimator`, and the `reason`.
     outcome_
         How training ended; of a loaded field, without its history.
+    intervals_
+        What `keep_intervals` kept: edges with intervals, as columns of a frame; else None.
+    structure_
+        With a learned graph: the `FieldStructure` that found its edges.
     spins_
         Whether the samples were spins (-1 and 1).
     codes_
@@ -196,23 +206,37 @@ class MarkovField(FieldQuestions):
         """
         del y  # scikit-learn passes it to every estimator
         device = choose_device(self.device)
-        samples, self.spins_ = state_table(X)
-        names = column_names(X)
+        given = answer_rows(X)
+        samples, names, self.spins_, labels = given
         self._name_columns(names)
         self.molecule_ = molecule_of(X)
         check_observed(samples, names)
-        graph, self.codes_ = self._build(samples)
-        graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
+        weights = sample_weights(sample_weight, len(samples), device)
+        self._find_edges(X, sample_weight)
+        graph, self.codes_ = self._build(given)
+        states = self.codes_.encode(samples, names, labels)
+        graph, table = graph.to(device), torch.as_tensor(states)
         training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True, names=names)
         warn_of_codes(samples, self.codes_, names)
-        weights = sample_weights(sample_weight, len(table), device)
         rows = Samples.of(table, weights, device)
         chosen = training.estimator, self.auxiliary, self.l1, self.l2
         saved = Checkpoint.on(checkpoint, chosen, graph, rows)
         with executor_for(self.n_jobs) as place:
             training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
             return self._keep(training(graph, rows))
+
+    def keep_intervals(self, found: Any) -> Self:
+        """Keeps the intervals of a bootstrap with the field: in its file, its report, its page.
+
+        Parameters
+        ----------
+        found
+            What `mrflearn.evaluation.bootstrap` or `standard_errors` gave.
+
+        """
+        self.intervals_: dict[str, Any] | None = {**found.table(), "remark": found.remark}
+        return self
 
     def fit_shards(
         self,
@@ -241,15 +265,19 @@ class MarkovField(FieldQuestions):
 
         """
         files = shard_files(paths)
+        if is_learned(self.graph) or isinstance(self.graph, FieldStructure):
+            raise SettingsError("edges are learned from one table, by fit; name the graph here.")
         # The first rows of the first file show the columns and, mostly, the states.
         with closing(read_sample_chunks(files[0], columns=columns)) as tables:
             first = next(tables)
-        graph, self.codes_ = self._build(first.values, uniform=True)
+        read = answer_rows(first)
+        graph, self.codes_ = self._build(read, uniform=True)
         training = self._training(graph, missing=missing, counts_alone=True)
         place = Serial() if executor is None else executor
         count = CountShard((), graph.states, missing, columns, self.codes_, first.names)
         warn_of_codes(first.values, self.codes_, first.names)
-        rows = Samples.of(self.codes_.encode(first.values)) if len(first) else None
+        states = self.codes_.encode(first.values, first.names, first.labels)
+        rows = Samples.of(states) if len(first) else None
         self._name_columns(first.names)
         self.spins_ = first.spins
         return self._keep(training.from_shards(graph, count, files, place, rows))
@@ -296,7 +324,8 @@ class MarkovField(FieldQuestions):
     @property
     def graph_(self) -> FactorGraph:
         """The factor graph that was learned on."""
-        return self.model_.graph
+        graph: FactorGraph = self.model_.graph
+        return graph
 
     @property
     def potentials_(self) -> Potentials:
@@ -304,7 +333,8 @@ class MarkovField(FieldQuestions):
 
         `couplings_`, `fields_` and `log_partition` are in the zero-sum gauge (spins) instead.
         """
-        return self.model_.potentials()
+        potentials: Potentials = self.model_.potentials()
+        return potentials
 
     def _learned_parts(self) -> Parts:
         model, codes = self.model_, self.codes_
@@ -314,6 +344,7 @@ class MarkovField(FieldQuestions):
             "spins": self.spins_,
             "codes": None if codes is None else codes.codes,
             "molecule": self.molecule_,
+            "intervals": self.intervals_,
             **self._training_parts(),
         }
         return learned, model.tensors()
@@ -326,16 +357,17 @@ class MarkovField(FieldQuestions):
         self.n_features_in_ = graph.variables
         self._name_columns(None if learned["names"] is None else texts(learned, "names"))
         self.spins_, self.molecule_ = bool(learned["spins"]), molecule_of(learned)
+        self.intervals_ = learned["intervals"]
         codes, self.codes_ = learned["codes"], None
         if codes is not None:
             sizes = tuple(graph.states.tolist())
-            own = tuple(None if column is None else tuple(map(int, column)) for column in codes)
+            own = tuple(None if column is None else tuple(column) for column in codes)
             self.codes_ = StateCodes(own, sizes)
         self._restore_training(self.model_, learned, get_args(FieldCriterion))
 
     def _stored_settings(self) -> dict[str, Any]:
         graph: Any = None  # a factor graph is among the tensors
-        if isinstance(self.graph, str):
+        if isinstance(self.graph, str) and not is_learned(self.graph):
             graph = self.graph
         elif not isinstance(self.graph, FactorGraph):  # of networkx, or pairs of columns
             graph = self.edges_.tolist() or None
@@ -343,6 +375,18 @@ class MarkovField(FieldQuestions):
         if isinstance(states, Sequence | np.ndarray):
             states = [int(size) for size in states]
         return {**super()._stored_settings(), "graph": graph, "states": states}
+
+    def _find_edges(self, X: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        """Sets `structure_` where the edges are to be learned."""
+        self.__dict__.pop("structure_", None)
+        if isinstance(self.graph, FieldStructure) or is_learned(self.graph):
+            chosen = self.graph
+            if not isinstance(chosen, FieldStructure):
+                chosen = FieldStructure(device=self.device, random_state=self.random_state)
+            found: FieldStructure = FieldStructure(**chosen.get_params(deep=False))
+            with warnings.catch_warnings():  # of codes, which training says too
+                warnings.filterwarnings("ignore", "column", DataWarning)
+                self.structure_ = found.fit(X, sample_weight=sample_weight)
 
     def _training(
         self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
@@ -354,26 +398,29 @@ class MarkovField(FieldQuestions):
         self._keep_choice(choice)
         return FieldTraining(self, estimator)
 
-    def _build(self, table: Table, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
+    def _build(self, rows: Rows, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
         """The graph, and the codes of its states.
 
         With `uniform`, columns that count from 0 have as many states as the largest of all needs:
         of these rows there are more elsewhere.
         """
-        shown = StateCodes.seen(table)
+        table, labels = rows.values, rows.labels
+        shown = StateCodes.seen(table, labels)
         sizes = shown.sizes
         if uniform:
             pairs = list(zip(shown.codes, sizes, strict=True))
             largest = max((size for own, size in pairs if own is None), default=2)
             sizes = tuple(largest if own is None else size for own, size in pairs)
         self._foresee_complete(self.states or sizes, table.shape[1])
-        graph = field_graph(self.graph, self.states or sizes, table.shape[1])
+        wanted = self.structure_.edges_ if hasattr(self, "structure_") else self.graph
+        graph = field_graph(wanted, self.states or sizes, table.shape[1])
         counts = tuple(graph.states.tolist())
         if self.states is not None or len(counts) != table.shape[1]:
-            return graph, StateCodes((None,) * len(counts), counts)
+            own = labels if len(counts) == table.shape[1] else None
+            return graph, StateCodes((None,) * len(counts), counts).named(own)
         if counts == sizes:
             return graph, StateCodes(shown.codes, sizes)
-        return graph, StateCodes.fitting(table, counts)
+        return graph, StateCodes.fitting(table, counts, labels)
 
     def _foresee_complete(self, states: int | Sequence[int], columns: int) -> None:
         """Refuses a complete graph that cannot be trained before it is built."""
@@ -387,7 +434,7 @@ class MarkovField(FieldQuestions):
         training.check_memory(parameters, device, BYTES_A_PAIR * pairs)
 
     def _keep(self, outcome: Outcome[TabularModel]) -> Self:
-        self.outcome_ = outcome
+        self.outcome_, self.intervals_ = outcome, None
         self.model_ = outcome.model
         self.n_features_in_ = outcome.model.graph.variables
         return self

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,8 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
-from mrflearn.estimators.field_inputs import TakesTables, column_names, state_rows
+from mrflearn.estimators.field_inputs import TakesTables, answer_rows
+from mrflearn.estimators.field_queries import FieldQueries
 from mrflearn.features.observations import check_states
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
@@ -22,6 +23,7 @@ from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.sampling import Drawing
 from mrflearn.io.alignments import Molecule
+from mrflearn.io.answers import MISSING
 from mrflearn.io.files import PathLike
 from mrflearn.io.samples import column_order
 from mrflearn.io.state_codes import StateCodes
@@ -35,7 +37,7 @@ PartitionMethod = Literal["auto", "exact", "ais"]
 class FieldSamples(NamedTuple):
     """Rows as those a field was learned from (states, codes or spins), and how they were made."""
 
-    samples: NDArray[np.int64]
+    samples: NDArray[Any]
     method: str
 
 
@@ -69,7 +71,7 @@ def _array(values: Tensor) -> NDArray[np.float64]:
     return np.asarray(values.detach().cpu(), dtype=np.float64)
 
 
-class FieldQuestions(TakesTables, Estimator):
+class FieldQuestions(FieldQueries, TakesTables, Estimator):
     """The questions that `MarkovField` and `PottsField` share."""
 
     usual_method: ClassVar[Method]  # of `log_likelihood`
@@ -84,11 +86,6 @@ class FieldQuestions(TakesTables, Estimator):
             self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
         else:
             self.__dict__.pop("feature_names_in_", None)
-
-    @property
-    @abstractmethod
-    def potentials_(self) -> Potentials:
-        """The learned field."""
 
     def log_likelihood(self, X: ArrayLike, method: Method | None = None) -> NDArray[np.float64]:
         """The log-probability of each row, in nats.
@@ -266,6 +263,23 @@ class FieldQuestions(TakesTables, Estimator):
         first, second = names[self.edges_[order].T].tolist()
         return {"variable": first, "and": second, "strength": self.strengths_[order].tolist()}
 
+    def to_networkx(self) -> nx.Graph:
+        """The field's edges as a graph of networkx, whose nodes are the names of the variables.
+
+        Returns
+        -------
+        networkx.Graph
+            Each edge has a `strength`, as in `strengths_`, and its magnitude as `weight`.
+
+        """
+        names, graph = self.variable_names_, nx.Graph()
+        graph.add_nodes_from(names)
+        for (one, two), strength in zip(
+            self.edges_.tolist(), self.strengths_.tolist(), strict=True
+        ):
+            graph.add_edge(names[one], names[two], strength=strength, weight=abs(strength))
+        return graph
+
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """`log_likelihood` of each row by its usual method, in nats.
 
@@ -301,7 +315,7 @@ class FieldQuestions(TakesTables, Estimator):
         del y  # scikit-learn passes it to every estimator
         return float(self.score_samples(X).mean())
 
-    def sample(self, n: int = 1, *, random_state: int | None = None) -> NDArray[np.int64]:
+    def sample(self, n: int = 1, *, random_state: int | None = None) -> NDArray[Any]:
         """New rows: exact samples where the treewidth allows, else by Gibbs sampling.
 
         Parameters
@@ -313,9 +327,9 @@ class FieldQuestions(TakesTables, Estimator):
 
         Returns
         -------
-        ndarray of int
-            Rows as those learned from: spins where these were spins, and a column's own codes where
-            its states are not counted from 0.
+        ndarray
+            Rows as those learned from: spins where these were spins, words where they were words,
+            and a column's own codes where its states are not counted from 0.
 
         """
         return self.draw(n, random_state=random_state).samples
@@ -340,7 +354,7 @@ class FieldQuestions(TakesTables, Estimator):
         drawn = Drawing()(self.potentials_, n, seed=seed)
         return FieldSamples(self.decode(np.asarray(drawn.samples.cpu())), drawn.method)
 
-    def decode(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+    def decode(self, states: NDArray[np.int64]) -> NDArray[Any]:
         """Rows as those learned from: states, codes or spins.
 
         Parameters
@@ -350,8 +364,8 @@ class FieldQuestions(TakesTables, Estimator):
 
         Returns
         -------
-        ndarray of int
-            What `encode` made these states of.
+        ndarray
+            What `encode` made these states of: numbers, truth values, or objects.
 
         """
         if self.spins_:
@@ -375,16 +389,24 @@ class FieldQuestions(TakesTables, Estimator):
             States; -1 is a missing value.
 
         """
-        rows = state_rows(X, spins=self.spins_)
+        codes = self.codes_
+        given = answer_rows(X, () if codes is None else codes.spin_columns)
+        if given.spins and not self.spins_:  # -1 is missing, then
+            unsure = np.where(given.values == 0, MISSING, given.values.astype(np.int64))
+            given = given._replace(values=unsure)
         names = getattr(self, "feature_names_in_", None)
-        order = column_order(names, column_names(X))
-        rows = rows if order is None else rows[:, order]
+        given = given.reordered(column_order(names, given.names))
+        rows = given.values.astype(np.int64, copy=False)
         if rows.shape[1] != self.n_features_in_:
             raise DataError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input. Is the table transposed?"
             )
-        states: Any = rows if self.codes_ is None else self.codes_.encode(rows, names)
+        if codes is None:
+            codes = StateCodes(
+                (None,) * rows.shape[1], tuple(self.potentials_.graph.states.tolist())
+            )
+        states: Any = codes.encode(rows, names, given.labels)
         sizes = self.potentials_.graph.states.cpu()
         check_states(torch.as_tensor(states), sizes, missing_allowed=not complete, names=names)
         return np.asarray(states)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -19,8 +19,9 @@ from mrflearn.errors import DataError, GraphError, SettingsError, warn_user
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.alignments import ALPHABETS, Molecule
+from mrflearn.io.answers import MISSING, SPINS, Labels, column_of, columns_of, frame_names
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import MISSING, array_states
+from mrflearn.io.samples import SampleTable, array_states
 from mrflearn.io.state_codes import StateCodes, column_name, gaps, observed_range
 
 Table = NDArray[np.integer[Any]]
@@ -34,6 +35,75 @@ class TakesTables:
         tags.input_tags.two_d_array = tags.input_tags.categorical = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+class Rows(NamedTuple):
+    """Rows of states (-1 where one is missing), the names of the columns, and labels of states."""
+
+    values: Table
+    names: list[str] | None
+    spins: bool = False
+    labels: Labels | None = None
+
+    def reordered(self, order: Sequence[int] | None) -> Rows:
+        """The columns in another order."""
+        if order is None:
+            return self
+        names = None if self.names is None else [self.names[i] for i in order]
+        labels = None if self.labels is None else tuple(self.labels[i] for i in order)
+        return Rows(self.values[:, order], names, self.spins, labels)
+
+
+def answer_rows(X: Any, spin_columns: Collection[int] = ()) -> Rows:
+    """The rows of any table: numbers, truth values or words, in arrays, frames or lists.
+
+    In `spin_columns`, -1 is a spin.
+    """
+    names = frame_names(X)
+    if isinstance(X, SampleTable):
+        if X.labels is not None:
+            return Rows(X.values, names, False, X.labels)
+        return Rows(*_checked(*state_table(X), names))
+    frame = columns_of(X)
+    plain = None if frame is not None or spin_columns else _plain_numbers(X)
+    if plain is not None or issparse(X):
+        return Rows(*_checked(*state_table(X if plain is None else plain), names))
+    if frame is None:
+        values = np.asarray(X)
+        if values.dtype.kind == "c" or values.ndim != 2 or not values.shape[1]:
+            return Rows(*_checked(*state_table(X), names))
+        listed = names or [str(place) for place in range(values.shape[1])]
+        frame = [(name, own, None) for name, own in zip(listed, values.T, strict=True)]
+    columns = [
+        column_of(values, name, categories, spins=place in spin_columns)
+        for place, (name, values, categories) in enumerate(frame)
+    ]
+    if not columns:
+        return Rows(*_checked(*state_table(np.zeros((len(X), 0))), names))
+    table = np.stack([own.states for own in columns], axis=1)
+    if all(own.labels == SPINS for own in columns) and not spin_columns:
+        return Rows(table, names, spins=True)
+    labels = tuple(own.labels for own in columns)
+    return Rows(table, names, False, labels if any(own is not None for own in labels) else None)
+
+
+def _checked(values: Table, spins: bool, names: list[str] | None) -> tuple[Table, Any, bool]:
+    return values, names, spins
+
+
+def _plain_numbers(X: Any) -> NDArray[Any] | None:
+    """The table as an array of numbers; None where some of it is words or truth values."""
+    values = np.asarray(X)
+    if values.dtype.kind == "O":
+        try:
+            if any(isinstance(value, bool | np.bool_) for value in values.flat):
+                return None
+            if any(isinstance(value, str) for value in values.flat):
+                return None
+            return values.astype(np.float64)
+        except (TypeError, ValueError):
+            return None
+    return None if values.dtype.kind in "USc" else values
 
 
 def state_table(X: ArrayLike) -> tuple[Table, bool]:
@@ -91,8 +161,7 @@ def state_rows(X: ArrayLike, *, spins: bool = True) -> NDArray[np.int64]:
 
 def column_names(X: object) -> list[str] | None:
     """The names of the columns of a data frame; None for what has none."""
-    names = getattr(X, "columns", None)
-    return None if names is None else [str(name) for name in names]
+    return frame_names(X)
 
 
 def shard_files(paths: Any) -> list[PathLike]:

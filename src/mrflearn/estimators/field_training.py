@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from operator import itemgetter
@@ -32,7 +32,13 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import column_name
-from mrflearn.models.tabular import FullTables, ParameterLayout, TabularModel, parameter_count
+from mrflearn.models.tabular import (
+    FullTables,
+    ParameterLayout,
+    TabularModel,
+    feature_covariance,
+    parameter_count,
+)
 from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
@@ -41,14 +47,13 @@ from mrflearn.objectives.pseudolikelihood import (
     BlanketPseudolikelihood,
     Blankets,
     Pseudolikelihood,
-    available_cases,
-    available_terms,
     coded_samples,
     dense_pseudolikelihood,
     is_dense,
 )
 from mrflearn.training import boltzmann, lap
 from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.incomplete import Completions, Fit, learn_incomplete
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
 from mrflearn.training.newton import LocalNewton, LocalSolution
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
 
 FieldCriterion = Literal["lap", "pl", "ml", "bp", "pcd", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
+COUNTS_ALONE = ("ml", "bp", "pcd", "pw", "pmm")  # need but how often each clique was in each state
 _Seen = tuple[Samples, BlanketPseudolikelihood | None]  # complete rows, and counts of blankets
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
 CHUNK = 16_384
@@ -85,6 +91,10 @@ class FieldTraining:
     mapper: lap.Mapper = map
     checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
+    # Of repeated fits: the parameters of the last one, and start and scaling once they are known.
+    begin: tuple[Tensor | None, list[tuple[Tensor, Cholesky]]] = field(
+        default_factory=lambda: (None, [])
+    )
 
     def __post_init__(self) -> None:
         name, auxiliary = self.estimator, self.settings.auxiliary
@@ -106,27 +116,67 @@ class FieldTraining:
 
     def __call__(self, graph: FactorGraph, samples: Samples) -> Fitted:
         """The field learned from samples of all its variables."""
-        if samples.missing and self.estimator not in ("lap", "pl"):
-            other = "pl" if lap.lap_refuses(graph, missing=True) else "lap"
-            raise DataError(
-                f"some values are missing, which estimator '{self.estimator}' cannot learn from. "
-                f"Use the estimator '{other}', or leave these rows out."
-            )
-        if samples.missing and self.settings.l1 and self.estimator == "lap":
-            raise DataError(
-                "some values are missing, and with missing values 'lap' has no l1 penalty. Use l2, "
-                "the estimator 'pl', or leave these rows out."
-            )
         self.check_memory(parameter_count(graph), graph.device)
         cliques = lone_cliques(graph)
         scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
-        if self.estimator not in ("pl", "lap", "consensus"):
+        if self.estimator in COUNTS_ALONE and not samples.missing:
             return self.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
         # Where values are missing, LAP sums over what may have occurred.
-        known = not (samples.missing and self.estimator == "lap")
-        warned = known and self._warn_of_unseen(graph, map(samples.support, scopes, sizes))
-        outcome = self._from_samples(graph, samples)
+        summed = samples.missing and self.estimator == "lap" and not self.settings.l1
+        warned = not summed and self._warn_of_unseen(graph, map(samples.support, scopes, sizes))
+        if samples.missing and self.estimator in ("pw", "pmm"):
+            outcome = self._pairwise_complete(graph, samples)
+        elif samples.missing and not summed:
+            outcome = self._completed(graph, samples)
+        else:
+            outcome = self._from_samples(graph, samples)
         return outcome if warned else self._bounded(outcome)
+
+    def _pairwise_complete(self, graph: FactorGraph, samples: Samples) -> Fitted:
+        """Each clique from the rows in which all its variables were observed."""
+        cliques = lone_cliques(graph)
+        tables = tuple(
+            samples.count_known(own.scope, own.shape.sizes).T.reshape(len(own), *own.shape.sizes)
+            for own in cliques
+        )
+        seen = [float(own.flatten(1).sum(dim=1).min()) for own in tables if len(own)]
+        warn_user(
+            f"values are missing: '{self.estimator}' learns each clique from the rows in which all "
+            f"its variables are observed; the fewest are {min(seen, default=0.0):,.6g} of "
+            f"{samples.total:,.6g}"
+        )
+        weight = torch.tensor([samples.total], dtype=torch.float64)
+        return self._solve_counts(graph, CliqueCounts(tables, weight), None)
+
+    def _completed(self, graph: FactorGraph, samples: Samples) -> Fitted:
+        """From all completions of each row, as probable as the field itself says they are."""
+        if self.checkpoint is not None:
+            raise SettingsError(
+                f"estimator '{self.estimator}' keeps no checkpoint where values are missing; 'lap' "
+                "does."
+            )
+        completions = Completions.of(graph, samples)
+        if completions.drawn:
+            warn_user(
+                f"values are missing: {completions.drawn:,} of {len(samples):,} rows have so many "
+                "completions that some of them are drawn (stochastic EM); random_state seeds that"
+            )
+        return learn_incomplete(graph, completions, self._again(graph), self.settings.random_state)
+
+    def _again(self, graph: FactorGraph) -> Fit:
+        """Fits of one field to ever other weights of its rows, each from where the last ended."""
+        shapes = [(own.scope, own.shape.sizes) for own in lone_cliques(graph)]
+        scopes, sizes = [scope for scope, _ in shapes], [size for _, size in shapes]
+        scalings: list[tuple[Tensor, Cholesky]] = []
+
+        def fit(samples: Samples, last: TabularModel | None) -> Fitted:
+            flat = None if last is None else torch.cat([own.reshape(-1) for own in last.values])
+            training = replace(self, begin=(flat, scalings))
+            if self.estimator in COUNTS_ALONE:
+                return training._solve_counts(graph, clique_counts(scopes, sizes, samples), samples)
+            return training._from_samples(graph, samples)
+
+        return fit
 
     def _from_samples(self, graph: FactorGraph, samples: Samples) -> Fitted:
         if self.estimator == "pl":
@@ -139,17 +189,10 @@ class FieldTraining:
         return lap.fit_locally(graph, lap.problem_blocks(blankets(graph)), task, self.mapper)
 
     def _pseudolikelihood(self, graph: FactorGraph, samples: Samples) -> Fitted:
-        """With values missing, of the terms whose variable and neighbours were all observed."""
-        whole = samples.complete()
-        if samples.missing and not self._terms_beyond(graph, samples, len(whole)):
-            samples = whole
         model, counted = TabularModel.zeros(graph), count_blankets(graph, samples)
         objective: Objective[TabularModel]
         if counted is not None:
             objective = counted
-        elif samples.missing:
-            cases = available_cases(graph, samples)
-            objective = Autograd(model, list(cases.chunks(CHUNK)), Pseudolikelihood())
         else:
             rows = Samples.distinct(samples.states.long(), samples.weights)
             if is_dense(graph):
@@ -157,27 +200,8 @@ class FieldTraining:
                 objective = Autograd(model, coded, dense_pseudolikelihood)
             else:
                 objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
-        seen = (whole, counted) if len(whole) and self._scales(graph) else None
+        seen = (samples, counted) if len(samples) and self._scales(graph) else None
         return self._minimise(objective, seen, samples.total)
-
-    def _terms_beyond(self, graph: FactorGraph, samples: Samples, complete: int) -> bool:
-        """Whether some incomplete row has a term; says how many there are per variable."""
-        known = available_terms(graph, samples.observed())
-        used = known.sum(dim=0)
-        least = int(used.argmin())
-        who = self._column(least)
-        if not int(used[least]):
-            raise DataError(
-                f"{who} and all its neighbours in the graph are never observed together in one "
-                "row, which estimator 'pl' needs where values are missing. Use a graph with fewer "
-                "edges, or the estimator 'lap' on a small one."
-            )
-        warn_user(
-            "values are missing: 'pl' learns each column from the rows in which it and all its "
-            f"neighbours are observed; the fewest are {int(used[least]):,} of {len(samples):,}, "
-            f"for {who}"
-        )
-        return int(used.sum()) > complete * graph.variables
 
     def from_counts(
         self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None = None
@@ -193,21 +217,26 @@ class FieldTraining:
                 "cliques; give it samples, or use 'ml', 'bp' or 'pw'."
             )
         warned = self._warn_of_unseen(graph, counts.counts)
+        outcome = self._solve_counts(graph, counts, some)
+        closed = self.estimator in ("pw", "pmm")
+        return outcome if warned or closed else self._bounded(outcome)
+
+    def _solve_counts(
+        self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None
+    ) -> Fitted:
         if self.estimator == "pw":
             return lap.pieces(graph, counts, self.newton)
         if self.estimator == "pmm":
             return lap.pseudo_moments(graph, counts)
         if self.estimator == "pcd":
-            outcome = self._boltzmann(graph, counts, some)
-            return outcome if warned else self._bounded(outcome)
+            return self._boltzmann(graph, counts, some)
         inference = JunctionTree() if self.estimator == "ml" else LOOPY
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
         objective.advice = LOOPY_ADVICE if self.estimator == "bp" else ""
         seen = None
         if some is not None and self._scales(graph):
             seen = some, count_blankets(graph, some)
-        outcome = self._minimise(objective, seen, float(counts.weights.sum()))
-        return outcome if warned else self._bounded(outcome)
+        return self._minimise(objective, seen, float(counts.weights.sum()))
 
     def from_noisy_counts(
         self, graph: FactorGraph, counts: CliqueCounts, variances: Sequence[Tensor]
@@ -285,7 +314,7 @@ class FieldTraining:
         if count.missing:
             raise DataError(
                 "missing values in several files can be learned from by 'lap' alone, not by "
-                f"'{self.estimator}'; in one file by 'pl' too."
+                f"'{self.estimator}'; in one file by every estimator."
             )
         if self.estimator not in ("ml", "bp", "pcd", "pw"):
             raise SettingsError(
@@ -393,8 +422,12 @@ class FieldTraining:
         own, tolerance = self.settings, self.settings.tolerance
         optimiser = OWLQN if own.l1 else LBFGS
         start = scaling = None
+        last, known = self.begin
         if seen is not None:
-            start, scaling = starting_point(own, objective.model.graph, seen, weight)
+            if not known:
+                known.append(starting_point(own, objective.model.graph, seen, weight))
+            start, scaling = known[0]
+            start = start if last is None else last
             # One unit is about one standard error there: far below that, only rounding is left.
             tolerance *= 100
             # What is left to gain, not the whole value, is what the optimiser compares with.
@@ -495,32 +528,3 @@ def starting_point(
         conditional = counted.hessian(start) * (weight / counted.weight)
         curvature = trust * curvature + (1 - trust) * conditional
     return start, Cholesky.of(curvature, start, settings.l2)
-
-
-def feature_covariance(graph: FactorGraph, samples: Samples) -> Float[Tensor, "p p"]:
-    """The covariance of the parameters' indicator features, summed over all samples."""
-    layout = ParameterLayout.of(graph)
-    size = layout.size
-    second = torch.zeros(size, size, dtype=torch.float64, device=graph.device)
-    first = torch.zeros(size, dtype=torch.float64, device=graph.device)
-    for chunk in samples.chunks(CHUNK):
-        features = _features(graph, layout, chunk.states.T)
-        weighted = features if chunk.weights is None else features * chunk.weights
-        second += weighted @ features.T
-        first += weighted.sum(dim=1)
-    return second - torch.outer(first, first) / samples.total
-
-
-def _features(graph: FactorGraph, layout: ParameterLayout, states: Tensor) -> Float[Tensor, "p n"]:
-    """Which parameters count in which sample: those of states that are all above 0."""
-    found = torch.zeros(layout.size, states.shape[1], dtype=torch.float64, device=graph.device)
-    groups = [group for group in graph.groups if len(group)]
-    starts = layout.start.split([len(group) for group in groups])
-    for group, start in zip(groups, starts, strict=True):
-        columns = states[group.scope.T].long()  # (a, f, n)
-        place = torch.zeros_like(columns[0])
-        for column, size in zip(columns, graph.shape(group), strict=True):
-            place = place * (size - 1) + column - 1
-        here = (columns > 0).all(dim=0)
-        found.scatter_add_(0, torch.where(here, start.unsqueeze(1) + place, 0), here.to(found))
-    return found

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from mrflearn.evaluation.chunks import chunk_report as chunk_report
     from mrflearn.evaluation.contacts import ContactComparison as ContactComparison
     from mrflearn.evaluation.contacts import compare_contacts as compare_contacts
+    from mrflearn.evaluation.field_errors import EdgeErrors as EdgeErrors
+    from mrflearn.evaluation.field_errors import standard_errors as standard_errors
+    from mrflearn.evaluation.field_resampling import CaseDropping as CaseDropping
+    from mrflearn.evaluation.field_resampling import FieldBootstrap as FieldBootstrap
+    from mrflearn.evaluation.field_resampling import GroupComparison as GroupComparison
+    from mrflearn.evaluation.field_resampling import bootstrap as bootstrap
+    from mrflearn.evaluation.field_resampling import case_dropping as case_dropping
+    from mrflearn.evaluation.field_resampling import centrality as centrality
+    from mrflearn.evaluation.field_resampling import compare_groups as compare_groups
+    from mrflearn.evaluation.field_resampling import predictability as predictability
     from mrflearn.evaluation.layers import LayersReport as LayersReport
     from mrflearn.evaluation.layers import layers_report as layers_report
     from mrflearn.evaluation.similarity import CosineSpace as CosineSpace

@@ -271,7 +271,11 @@ class CountShard:
                 try:
                     order = column_order(self.names, chunk.names)
                     values = chunk.values if order is None else chunk.values[:, order]
-                    values = values if self.codes is None else self.codes.encode(values)
+                    labels = chunk.labels
+                    if labels is not None and order is not None:
+                        labels = tuple(labels[i] for i in order)
+                    if self.codes is not None:
+                        values = self.codes.encode(values, self.names, labels)
                     rows = torch.as_tensor(values)
                     check_states(
                         rows, self.states, missing_allowed=self.missing, remedy=EXPECT_MISSING

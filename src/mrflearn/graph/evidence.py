@@ -78,6 +78,18 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
     return Potentials(replace(graph, groups=tuple(groups)), tuple(tables))
 
 
+def touching(potentials: Potentials, variables: Int[Tensor, " m"]) -> Potentials:
+    """The factors of some variables alone: what the odds of their states depend on."""
+    groups, tables = [], []
+    for group, table in zip(potentials.graph.groups, potentials.tables, strict=True):
+        here = torch.isin(group.scope, variables.to(group.scope.device)).any(dim=1)
+        rows = here.nonzero().squeeze(1)
+        if len(rows):
+            groups.append(FactorGroup(group.name, group.scope[rows]))
+            tables.append(DenseTable(table.dense()[group.table[rows]]))
+    return Potentials(replace(potentials.graph, groups=tuple(groups)), tuple(tables))
+
+
 def restrict(potentials: Potentials, allowed: Bool[Tensor, "v s"]) -> Potentials:
     """The field in which every variable is in an allowed state."""
     graph = potentials.graph.planned(with_masks)

@@ -4,7 +4,8 @@ Five formats: `csv` (commas or semicolons, header optional), `text` (the same wi
 `digits` (one character a variable, nothing between), `npy` and `parquet` (read only).  A missing
 value is -1 in the record and in npy files of whole numbers, NaN in those of floats, `NA` or an
 empty cell in csv, `NA` in text, null in parquet; digits cannot hold one.  Spins, -1 and 1 all
-through a file, are read as the states 0 and 1.
+through a file, are read as the states 0 and 1.  Columns of words (csv with a header, text, parquet)
+have the words as labels of their states.
 """
 
 from __future__ import annotations
@@ -25,6 +26,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError, MissingExtraError
+from mrflearn.io.answers import (
+    DOWN,
+    MISSING,
+    MISSING_TEXTS,
+    Column,
+    ColumnKinds,
+    Labels,
+    column_of,
+    common_labels,
+    labelled,
+    translated,
+    worded,
+)
 from mrflearn.io.files import (
     Lines,
     PathLike,
@@ -39,10 +53,7 @@ Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 Columns: TypeAlias = Sequence[str | int]
 States: TypeAlias = NDArray[np.integer[Any]]
 
-MISSING = -1
-MISSING_TEXTS = ("", "NA", "NaN", "nan")
 LARGEST_STATE = 2**31 - 1
-DOWN = -(2**62)  # a cell that says -1, before it is known to be a spin
 CHUNK_ROWS = 1 << 16
 CHUNK_CHARACTERS = 1 << 23  # of the lines of one chunk: a row may have 100,000 variables
 LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
@@ -55,13 +66,14 @@ class SampleTable:
     With `spins`, states 0 and 1 stand for -1 and 1, and are written so; estimators that are given
     the table see them so too.  Values are kept in the narrowest signed type that holds them: one
     byte a state, where there are at most 128.  `molecule`: that of an alignment, whose letters the
-    states number.
+    states number.  `labels`: what the states of each column stand for, where they are no numbers.
     """
 
     names: tuple[str, ...] | None
     values: NDArray[np.integer[Any]]
     spins: bool = False
     molecule: str | None = None
+    labels: Labels | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
@@ -88,7 +100,14 @@ class SampleTable:
         return self.names
 
     def __array__(self, *_: object, **__: object) -> NDArray[Any]:
-        """The samples as the file has them: states, or spins with NaN where one is missing."""
+        """The samples as the file has them: states, labels, or spins with NaN for missing ones."""
+        if self.labels is not None:
+            pairs = zip(self.values.T, self.labels, strict=True)
+            columns = [
+                states.astype(object) if own is None else labelled(states.astype(np.int64), own)
+                for states, own in pairs
+            ]
+            return np.stack(columns, axis=1) if columns else self.values.astype(object)
         if not self.spins:
             return self.values
         known = self.values != MISSING
@@ -119,8 +138,21 @@ def read_samples(
     chunks = list(read_sample_chunks(path, rows, format=chosen, columns=columns))
     if len(chunks) == 1:
         return chunks[0]
-    values = np.concatenate([chunk.values for chunk in chunks])
-    return SampleTable(chunks[0].names, values, any(chunk.spins for chunk in chunks))
+    labels = common_labels([chunk.labels for chunk in chunks])
+    values = np.concatenate([_relabelled(chunk, labels) for chunk in chunks])
+    return SampleTable(chunks[0].names, values, any(chunk.spins for chunk in chunks), labels=labels)
+
+
+def _relabelled(chunk: SampleTable, labels: Labels | None) -> States:
+    """The states of a chunk under the labels of the whole file."""
+    if labels is None:
+        return chunk.values
+    values = chunk.values.astype(np.int64)
+    for column, own in enumerate(labels):
+        if own is not None:
+            given = None if chunk.labels is None else chunk.labels[column]
+            values[:, column] = translated(values[:, column], given, own)
+    return values
 
 
 def read_sample_chunks(
@@ -232,29 +264,6 @@ def column_order(learned: Sequence[str] | None, seen: Sequence[str] | None) -> l
     )
 
 
-class _Signs:
-    """What the cells of a file were so far: spins, or states that no spin can be."""
-
-    down = False
-    states = False
-
-    def resolve(self, values: States, lines: Sequence[int] | None = None) -> States:
-        """The values with 0 for `DOWN`; an error where a file has spins and other states."""
-        down = values == DOWN
-        other = (values == 0) | (values > 1)
-        self.down |= bool(down.any())
-        self.states |= bool(other.any())
-        if self.down and self.states:
-            row = int((down if down.any() else other).any(axis=1).argmax())
-            raise DataError(
-                "-1 stands beside other states than 1. Spins are -1 and 1 alone; a missing value "
-                "is written NA (null in parquet).",
-                line=None if lines is None else lines[row],
-            )
-        values[down] = 0
-        return values
-
-
 # Text: cells set apart by commas, semicolons or white space, or digits with nothing between.
 
 
@@ -281,11 +290,13 @@ def _text_chunks(
     names = _names([cells[i] for i in picked], columns)
     above = [(lines.number, cells)] if names is None else []
     numbered = chain(above, ((lines.number, _cells(line, separator)) for line in filled))
-    signs = _Signs()
+    kinds = ColumnKinds(len(picked))
     table = list(islice(numbered, rows))
     while True:
-        values = signs.resolve(_states(table, len(cells), picked), [line for line, _ in table])
-        yield SampleTable(names, values, signs.down)
+        columns_read = _states(table, len(cells), picked, names)
+        lines_read = [line for line, _ in table]
+        values, spins, labels = kinds.resolve(names, columns_read, lines_read)
+        yield SampleTable(names, values, spins, labels=labels)
         table = list(islice(numbered, rows))
         if not table:
             return
@@ -326,7 +337,12 @@ def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | N
     return names
 
 
-def _states(chunk: Sequence[tuple[int, list[str]]], width: int, picked: list[int]) -> States:
+def _states(
+    chunk: Sequence[tuple[int, list[str]]],
+    width: int,
+    picked: list[int],
+    names: tuple[str, ...] | None,
+) -> list[Column]:
     for number, row in chunk:
         if len(row) != width:
             raise DataError(
@@ -340,17 +356,31 @@ def _states(chunk: Sequence[tuple[int, list[str]]], width: int, picked: list[int
     cells = list(chain.from_iterable(rows))
     # Few texts differ: each is read once, and the rest is looking up.
     states = {text: _state(text) for text in set(cells)}
-    if None in states.values():
-        wrong = next(i for i, cell in enumerate(cells) if states[cell] is None)
+    words = {text for text, state in states.items() if state is None}
+    wrong = next((i for i, cell in enumerate(cells) if cell in words and not _is_word(cell)), None)
+    if wrong is not None:
         raise DataError(
             f"cannot read {cells[wrong][:40]!r} as a state: a whole number from 0 (or only -1 and "
-            "1, for spins), NA or nothing. Number answers in words first (no 0, yes 1; in Python "
-            "by scikit-learn's OrdinalEncoder().set_output(transform='pandas')). If this column is "
-            "not a variable, pick the others by columns=...",
+            "1, for spins), a word, NA or nothing. If this column is not a variable, pick the "
+            "others by columns=...",
             line=chunk[wrong // len(picked)][0],
         )
-    flat = np.fromiter(map(states.__getitem__, cells), np.int64, len(cells))
-    return flat.reshape(len(chunk), len(picked))
+    known = {text: MISSING if state is None else state for text, state in states.items()}
+    flat = np.fromiter(map(known.__getitem__, cells), np.int64, len(cells))
+    columns = [Column(own, None) for own in flat.reshape(len(chunk), len(picked)).T]
+    for place in range(len(picked)) if words else ():
+        own = cells[place :: len(picked)]
+        if not words.isdisjoint(own):
+            try:
+                columns[place] = worded(own, str(place) if names is None else names[place])
+            except DataError as error:
+                first = next(i for i, cell in enumerate(own) if cell in words)
+                raise DataError(error.problem, line=chunk[first][0]) from error
+    return columns
+
+
+def _is_word(text: str) -> bool:
+    return math.isnan(to_number(text.strip()))
 
 
 def _state(text: str) -> int | None:
@@ -377,7 +407,14 @@ def _digit_states(chunk: Sequence[tuple[int, str]], width: int) -> States:
     return np.frombuffer(joined, np.uint8).reshape(-1, width) - ord("0")
 
 
+def _check_plain(table: SampleTable, what: str) -> None:
+    for own in table.labels or ():
+        if own is not None and not isinstance(own[0], bool):
+            raise DataError(f"{what} holds numbers, not answers such as {own[0]!r}. Try .csv.")
+
+
 def _digits(table: SampleTable) -> bytes:
+    _check_plain(table, "a file of digits")
     values = table.values
     if table.spins or (values.size and not 0 <= values.min() <= values.max() <= 9):
         raise DataError("digits hold only states 0 to 9, nothing missing and no spins. Try csv.")
@@ -391,11 +428,30 @@ def _write_cells(path: PathLike, table: SampleTable, chosen: Format) -> None:
     texts = {state: str(state) for state in np.unique(table.values).tolist()}
     texts |= {0: "-1"} if table.spins else {}
     texts[MISSING] = "NA"
+    columns = [texts] * table.values.shape[1]
+    for place, own in enumerate(table.labels or ()):
+        if own is not None:
+            labels = [_cell(str(label), chosen) for label in own]
+            columns[place] = dict(enumerate(labels)) | {MISSING: "NA"}
     with write_text(path) as stream:
         if table.names is not None:
             stream.write(_header(table.names, chosen) + "\n")
         for row in table.values.tolist():
-            stream.write(separator.join([texts[state] for state in row]) + "\n")
+            cells = [own[state] for own, state in zip(columns, row, strict=True)]
+            stream.write(separator.join(cells) + "\n")
+
+
+def _cell(label: str, chosen: Format) -> str:
+    """A label as it is written in a cell."""
+    if chosen != "csv":
+        if len(label.split()) != 1:
+            raise DataError(
+                f"the answer {label[:40]!r} has blanks, which set cells apart. Try .csv."
+            )
+        return label
+    with io.StringIO() as cells:
+        csv.writer(cells, lineterminator="").writerow([label])
+        return cells.getvalue()
 
 
 def _header(names: tuple[str, ...], chosen: Format) -> str:
@@ -483,6 +539,7 @@ def _whole_numbers(values: NDArray[np.float64]) -> States | None:
 
 def _for_array(table: SampleTable) -> States:
     """The numbers that an npy file holds, where -1 can be a spin or a missing value, not both."""
+    _check_plain(table, "an npy file")
     if (table.values == MISSING).any() if table.spins else are_spins(table.values):
         raise DataError(
             "-1 would stand for a missing value and for a spin in an npy file, which could not be "
@@ -491,7 +548,7 @@ def _for_array(table: SampleTable) -> States:
     return 2 * table.values - 1 if table.spins else table.values
 
 
-# Parquet files: one variable a column; only whole numbers, null is missing.
+# Parquet files: one variable a column; null is missing.
 
 
 def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterator[SampleTable]:
@@ -505,10 +562,11 @@ def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Itera
         with ParquetFile(path) as file:
             header = [str(name) for name in file.schema_arrow.names]
             names = tuple(header[i] for i in _choose(columns, header, len(header)))
-            empty, signs = True, _Signs()
+            empty, kinds = True, ColumnKinds(len(names))
             for batch in file.iter_batches(batch_size=rows, columns=list(names)):
                 states = [_column_states(batch.column(name), name) for name in names]
-                yield SampleTable(names, signs.resolve(np.stack(states, axis=1)), signs.down)
+                values, spins, labels = kinds.resolve(names, states)
+                yield SampleTable(names, values, spins, labels=labels)
                 empty = False
             if empty:
                 yield SampleTable(names, np.zeros((0, len(names)), dtype=np.int64))
@@ -518,17 +576,19 @@ def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Itera
         raise DataError(f"not a readable parquet file: {error}.") from error
 
 
-def _column_states(column: Any, name: str) -> States:
+def _column_states(column: Any, name: str) -> Column:
     kind = str(column.type)
     states = None
-    if kind in ("bool", "float", "double") or kind.startswith(("int", "uint")):
+    if kind in ("string", "large_string", "bool") or kind.startswith("dictionary"):
+        return column_of(np.array(column.to_pylist(), dtype=object), name)
+    if kind in ("float", "double") or kind.startswith(("int", "uint")):
         # pandas keeps whole numbers as floats where some are missing.
         figures = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
         states = _whole_numbers(figures)
     if states is None or states.min(initial=0) < MISSING:
         raise DataError(
             f"column '{name}' ({kind}) has values that are not states: whole numbers from 0 to "
-            f"{LARGEST_STATE}. Pick other columns, or cast."
+            f"{LARGEST_STATE}, words or truth values. Pick other columns, or cast."
         )
     states[(states == -1) & (figures == -1)] = DOWN
-    return states
+    return Column(states.astype(np.int64), None)

@@ -2,7 +2,7 @@
 
 Fields count states from 0.  A column that never shows 0, or less than half of the numbers up to its
 largest (0, 10, 20), is recoded to the codes it does show, in ascending order, and answers come back
-in these codes.  Any other column is left as it is.
+in these codes.  So do the labels of columns of words.  Any other column is left as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.samples import MISSING
+from mrflearn.io.answers import MISSING, Label, Labels, labelled, translated
 
 Table = NDArray[np.integer[Any]]
 NAMED = 8  # codes or columns that a message lists
@@ -29,18 +29,23 @@ class StateCodes:
     `sizes` are the numbers of states.
     """
 
-    codes: tuple[tuple[int, ...] | None, ...]
+    codes: Labels
     sizes: tuple[int, ...]
 
     @classmethod
-    def seen(cls, table: Table) -> StateCodes:
-        """The codes that the columns of a table show; -1 is a missing value.
+    def seen(cls, table: Table, labels: Labels | None = None) -> StateCodes:
+        """The codes that the columns of a table show, or their labels; -1 is a missing value.
 
         Two states are the least, and a constant column is left as it is.
         """
         least, most = observed_range(table)
-        codes: list[tuple[int, ...] | None] = [None] * len(least)
-        for column in np.flatnonzero((most > 1) & (most > least)):
+        codes: list[tuple[Label, ...] | None] = [None] * len(least)
+        for column, own in enumerate(labels or ()):
+            if own is not None:
+                codes[column] = _padded(own, max(2, len(own)))
+        for column in np.flatnonzero((most > 1) & (most > least)).tolist():
+            if codes[column] is not None:
+                continue
             shown = _distinct(table[:, column])
             if least[column] > 0 or 2 * len(shown) <= most[column]:
                 codes[column] = tuple(shown.tolist())
@@ -51,58 +56,108 @@ class StateCodes:
         return cls(tuple(codes), tuple(sizes))
 
     @classmethod
-    def fitting(cls, table: Table, sizes: Sequence[int]) -> StateCodes:
+    def fitting(
+        cls, table: Table, sizes: Sequence[int], labels: Labels | None = None
+    ) -> StateCodes:
         """The codes of a table whose columns have so many states, counted from 0 if they can be."""
         shown, most = cls.seen(table), observed_range(table)[1]
         codes = (
             own if own is not None and top >= size and len(own) == size else None
             for own, top, size in zip(shown.codes, most, sizes, strict=True)
         )
-        return cls(tuple(codes), tuple(sizes))
+        return cls(tuple(codes), tuple(sizes)).named(labels)
+
+    def named(self, labels: Labels | None) -> StateCodes:
+        """The same with the labels of the columns that have any."""
+        if labels is None:
+            return self
+        codes = list(self.codes)
+        for column, (own, size) in enumerate(zip(labels, self.sizes, strict=True)):
+            if own is not None:
+                codes[column] = _padded(own, size)
+        return StateCodes(tuple(codes), self.sizes)
 
     @property
     def recoded(self) -> list[int]:
         """The columns that are not counted from 0."""
         return [column for column, own in enumerate(self.codes) if own is not None]
 
-    def encode(self, table: Table, names: Sequence[str] | None = None) -> Table:
-        """The states of rows that hold codes; an error names the first code that is not known."""
-        if not self.recoded or table.ndim != 2 or table.shape[1] != len(self.codes):
+    @property
+    def spin_columns(self) -> list[int]:
+        """The columns in which -1 is a state."""
+        return [column for column in self.recoded if MISSING in (self.codes[column] or ())]
+
+    def encode(
+        self, table: Table, names: Sequence[str] | None = None, labels: Labels | None = None
+    ) -> Table:
+        """The states of rows that hold codes; an error names the first code that is not known.
+
+        `labels` are those of the rows, where their columns have any.
+        """
+        if table.ndim != 2 or table.shape[1] != len(self.codes):
             return table
-        states = table.copy()
-        for column in self.recoded:
-            own, values = np.asarray(self.codes[column]), table[:, column]
-            place = np.searchsorted(own, values).clip(max=len(own) - 1)
-            unknown = (own[place] != values) & (values != MISSING)
-            if unknown.any():
-                row = int(unknown.argmax())
+        given = labels or (None,) * len(self.codes)
+        pairs = enumerate(zip(self.codes, given, strict=True))
+        known = [(c, own, said) for c, (own, said) in pairs if (own, said) != (None, None)]
+        states = table.astype(np.int64) if known else table
+        for column, own, said in known:
+            if own is None:
+                own = tuple(range(self.sizes[column]))
+            values = table[:, column]
+            found = translated(values, said, own)
+            if (found < MISSING).any():
+                row = int((found < MISSING).argmax())
+                answer = values[row] if said is None else said[values[row]]
                 raise DataError(
-                    f"{place_of(row, column, names)}: {values[row]} is not a state of this "
-                    f"column, whose codes are {_listed(own.tolist())}."
+                    f"{place_of(row, column, names)}: {answer} is not a state of this "
+                    f"column, whose codes are {_listed(list(own))}."
                 )
-            states[:, column] = np.where(values == MISSING, MISSING, place)
+            states[:, column] = found
         return states
 
-    def decode(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of states in the codes of each column."""
-        table = states.copy()
-        for column in self.recoded:
-            own = np.asarray([MISSING, *(self.codes[column] or ())])
-            table[:, column] = own[states[:, column] + 1]
+    def decode(self, states: NDArray[np.int64]) -> NDArray[Any]:
+        """Rows of states in the codes of each column: objects where some are words."""
+        named = [self.codes[column] or () for column in self.recoded]
+        kinds = {type(label) for own in named for label in own}
+        truths = kinds == {bool} and len(named) == len(self.codes)
+        if kinds <= {int} or truths:
+            table = states.astype(bool) if truths else states.copy()
+        else:
+            table = states.astype(object)
+        for column, own in zip(self.recoded, named, strict=True):
+            if table.dtype.kind == "O":
+                table[:, column] = labelled(states[:, column], own)
+            elif not truths:
+                table[:, column] = np.array([*own, MISSING])[states[:, column]]
         return table
+
+    def label(self, column: int, state: int) -> Label:
+        """What a state of a column stands for."""
+        own = self.codes[column]
+        return state if own is None else own[state]
 
     def remarks(self, names: Sequence[str] | None = None) -> Iterator[str]:
         """What the owner of a table should know: which columns were recoded."""
         called = list(map(str, range(len(self.codes)))) if names is None else list(names)
-        columns_of: dict[tuple[int, ...], list[str]] = {}
+        columns_of: dict[tuple[Label, ...], list[str]] = {}
         for column in self.recoded:
-            columns_of.setdefault(self.codes[column] or (), []).append(called[column])
+            own = self.codes[column] or ()
+            if type(own[0]) is int and own[0] >= 0:  # words and spins explain themselves
+                columns_of.setdefault(own, []).append(called[column])
         for codes, columns in columns_of.items():
             yield (
                 f"column{'s' * (len(columns) > 1)} {_listed(columns)}: states are not counted from "
                 f"0, so the codes {_listed(codes)} stand for {len(codes)} states; answers come "
                 "back in these codes"
             )
+
+
+def _padded(labels: tuple[Label, ...], size: int) -> tuple[Label, ...]:
+    """Labels of so many states: those that were never seen have names too."""
+    if len(labels) > size:
+        raise DataError(f"{size} states are too few for the answers {_listed(labels)}.")
+    others = ["other", *(f"other {k}" for k in range(2, size))]
+    return (*labels, *others[: size - len(labels)])
 
 
 def column_name(column: int, names: Sequence[str] | None) -> str:

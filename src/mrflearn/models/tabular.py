@@ -12,9 +12,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from mrflearn.execution.resources import require_memory
+from mrflearn.features.observations import Samples
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.neighbourhood import LocalShape
 from mrflearn.graph.potentials import DenseTable, Potentials
+
+CHUNK = 16_384  # rows of samples handled at once; bounds memory, changes no result
 
 # A field with a free number for every joint state of every clique, in the reference gauge.
 
@@ -150,3 +153,32 @@ class ParameterLayout:
         shapes = _free_shapes(graph)
         parts = zip(flat.split(list(map(prod, shapes))), shapes, strict=True)
         return TabularModel(graph, tuple(part.reshape(shape) for part, shape in parts))
+
+
+def feature_covariance(graph: FactorGraph, samples: Samples) -> Float[Tensor, "p p"]:
+    """The covariance of the parameters' indicator features, summed over all samples."""
+    layout = ParameterLayout.of(graph)
+    size = layout.size
+    second = torch.zeros(size, size, dtype=torch.float64, device=graph.device)
+    first = torch.zeros(size, dtype=torch.float64, device=graph.device)
+    for chunk in samples.chunks(CHUNK):
+        features = _features(graph, layout, chunk.states.T)
+        weighted = features if chunk.weights is None else features * chunk.weights
+        second += weighted @ features.T
+        first += weighted.sum(dim=1)
+    return second - torch.outer(first, first) / samples.total
+
+
+def _features(graph: FactorGraph, layout: ParameterLayout, states: Tensor) -> Float[Tensor, "p n"]:
+    """Which parameters count in which sample: those of states that are all above 0."""
+    found = torch.zeros(layout.size, states.shape[1], dtype=torch.float64, device=graph.device)
+    groups = [group for group in graph.groups if len(group)]
+    starts = layout.start.split([len(group) for group in groups])
+    for group, start in zip(groups, starts, strict=True):
+        columns = states[group.scope.T].long()  # (a, f, n)
+        place = torch.zeros_like(columns[0])
+        for column, size in zip(columns, graph.shape(group), strict=True):
+            place = place * (size - 1) + column - 1
+        here = (columns > 0).all(dim=0)
+        found.scatter_add_(0, torch.where(here, start.unsqueeze(1) + place, 0), here.to(found))
+    return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.features.observations import Samples
@@ -81,29 +81,6 @@ class Pseudolikelihood:
         values = log_conditionals(model.potentials(), batch.states)
         weights = batch.row_weights.to(values.dtype)
         return -(weights.reshape(len(weights), -1) * values).sum()
-
-
-def available_cases(graph: FactorGraph, samples: Samples) -> Samples:
-    """Samples in which the term of a variable has no weight where it or a neighbour is missing.
-
-    Unbiased where what is missing does not depend on the values.
-    """
-    observed = samples.observed()
-    known = available_terms(graph, observed)
-    some = known.any(dim=1)
-    states = samples.states.long().masked_fill(~observed, 0)
-    return Samples(states[some], (samples.row_weights.unsqueeze(1) * known)[some])
-
-
-def available_terms(graph: FactorGraph, observed: Bool[Tensor, "n v"]) -> Bool[Tensor, "n v"]:
-    """Whether each variable was observed together with all its neighbours."""
-    unknown = (~observed).to(torch.float32)
-    missing = unknown.clone()
-    for group in graph.groups:
-        for axis in range(group.arity if len(group) else 0):
-            around = unknown[:, group.scope].amax(dim=2)
-            missing.index_add_(1, group.scope[:, axis], around)
-    return missing == 0
 
 
 # From counts of each variable with its neighbours.

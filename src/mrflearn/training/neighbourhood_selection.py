@@ -13,7 +13,7 @@ variable is regressed on its candidates alone, from the rows in which all of the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, final
 
 import torch
@@ -22,13 +22,19 @@ from torch import Tensor
 
 from mrflearn.errors import SettingsError
 from mrflearn.features.observations import Samples
-from mrflearn.kernels.potts_pseudolikelihood import CodedRows, potts_pseudolikelihood
+from mrflearn.objectives.conditionals import Conditionals, Point
 from mrflearn.training.newton import shrinkage
 
-Point = Float[Tensor, "1+c c"]  # fields, and couplings below them
 Selected = Bool[Tensor, "v v"]  # the neighbours (rows) that each variable selects
 RATIO = 0.01  # of the least regularisation strength that is tried to the largest
-ROWS = 8192  # handled at once; bounds memory, changes no result
+CELLS = 1 << 20  # rows x regressions handled at once; bounds memory, changes no result
+FURTHER = 4  # strengths below those that all rows prefer, at which resamples are looked at
+DTYPE = torch.float32  # enough to tell which tables are zero; a path is half as long a wait
+SLACK = 2e-6  # in shares of a value, by which rounding may make it look larger
+NEVER = 1e9  # the penalty of an edge that is forbidden, in strengths
+MOST_STEPS = 200
+INNER = 10  # steps in the metric of the rows, for one look at the rows
+STILL = 1e-3  # of a parameter, in nats
 
 
 class Neighbours(NamedTuple):
@@ -46,34 +52,59 @@ def select_edges(
     path: int = 25,
     combine: Literal["and", "or"] = "and",
     seed: int = 0,
+    penalties: Float[Tensor, "v v"] | None = None,
 ) -> Neighbours:
     """The edges between variables of these numbers of states; a state of -1 is a missing value.
 
     The `path` of regularisation strengths goes from the least that leaves no edge down to `RATIO`
     of it; `gamma` is that of EBIC.  By `combine="and"` an edge is selected where both of its
     variables select it, by "or" where at least one does.  `seed` acts on missing values only.
+    `penalties` are those of all pairs in units of the strength (1): 0 for edges that are there
+    whatever the samples say, `NEVER` for such that are not.
     """
+    check_selection(combine, gamma, path)
+    shares = path_shares(path)
+    rows, weights = samples.states, samples.row_weights
+    total = weights.sum().expand(len(sizes))
+    if bool((rows < 0).any()):
+        filled = Samples.distinct(filled_rows(rows, weights, seed), weights)
+        found = _neighbours(filled, sizes, shares, 0.0, len(sizes), penalties)
+        chosen, total = _from_incomplete(
+            samples, sizes, shares, gamma, found | found.t(), penalties
+        )
+    else:
+        chosen = _neighbours(samples, sizes, shares, gamma, len(sizes), penalties)
+    return Neighbours(combined(chosen, combine).triu(1).nonzero(), total)
+
+
+def check_selection(combine: str, gamma: float, path: int) -> None:
+    """Raises `SettingsError` where a setting has no meaning."""
     if combine not in ("and", "or"):
         raise SettingsError(f"combine must be 'and' or 'or'; got {combine!r}.")
     if gamma < 0:
         raise SettingsError(f"gamma must be >= 0; got {gamma}.")
     if path < 2:
         raise SettingsError(f"the L1 path must have >= 2 strengths; got {path}.")
-    shares = [RATIO ** (step / (path - 1)) for step in range(path)]
-    rows, weights = samples.states, samples.row_weights
-    total = weights.sum().expand(len(sizes))
-    if bool((rows < 0).any()):
-        filled = Samples.distinct(_filled(rows, weights, seed), weights)
-        found = _neighbours(filled, sizes, shares, 0.0, len(sizes))
-        chosen, total = _from_incomplete(samples, sizes, shares, gamma, found | found.t())
-    else:
-        chosen = _neighbours(samples, sizes, shares, gamma, len(sizes))
-    agreed = chosen & chosen.t() if combine == "and" else chosen | chosen.t()
-    return Neighbours(agreed.triu(1).nonzero(), total)
+
+
+def path_shares(path: int) -> list[float]:
+    """The strengths of a path in units of the first."""
+    return [RATIO ** (step / (path - 1)) for step in range(path)]
+
+
+def combined(chosen: Bool[Tensor, "*b v v"], combine: str) -> Bool[Tensor, "*b v v"]:
+    """The edges that both of their variables select, or one of them."""
+    other = chosen.transpose(-1, -2)
+    return chosen & other if combine == "and" else chosen | other
 
 
 def _from_incomplete(
-    samples: Samples, sizes: Int[Tensor, " v"], shares: list[float], gamma: float, among: Selected
+    samples: Samples,
+    sizes: Int[Tensor, " v"],
+    shares: list[float],
+    gamma: float,
+    among: Selected,
+    penalties: Float[Tensor, "v v"] | None,
 ) -> tuple[Selected, Float[Tensor, " v"]]:
     """Which of its candidates each variable selects, and from rows of which weight."""
     rows, weights = samples.states, samples.row_weights
@@ -86,118 +117,252 @@ def _from_incomplete(
         used[variable] = weights[complete].sum()
         if len(others) and float(used[variable]) > 0:
             some = Samples.distinct(seen[complete], weights[complete])
-            own = _neighbours(some, sizes[members], shares, gamma, len(sizes))
+            known = None if penalties is None else penalties[members][:, members]
+            own = _neighbours(some, sizes[members], shares, gamma, len(sizes), known)
             chosen[others, variable] = own[1:, 0]
     return chosen, used
 
 
 def _neighbours(
-    samples: Samples, sizes: Int[Tensor, " v"], shares: list[float], gamma: float, possible: int
+    samples: Samples,
+    sizes: Int[Tensor, " v"],
+    shares: list[float],
+    gamma: float,
+    possible: int,
+    penalties: Float[Tensor, "v v"] | None = None,
 ) -> Selected:
     """[k, j]: whether variable j selects k, at the strength that EBIC prefers for j.
 
     `possible`: how many variables there are, of which these may be some.
     """
-    problem = Lasso.of(samples, int(sizes.max()))
-    variables = len(sizes)
-    point = problem.without_couplings()
-    most = float(problem.pair_norms(problem.losses(point)[1]).max())
-    best = torch.full((variables,), torch.inf, dtype=torch.float64, device=point.device)
-    chosen = torch.zeros(variables, variables, dtype=torch.bool, device=best.device)
-    free = (sizes - 1).double()
-    cost = torch.outer(free, free) * math.log(problem.total)  # of the numbers that a pair has
-    cost += 2 * gamma * math.log(max(2, possible - 1))
-    for share in shares:
-        point = problem.solve(point, most * share)
-        active = problem.pair_norms(point) > 0
-        criterion = 2 * problem.total * problem.losses(point)[0] + (active * cost).sum(dim=0)
-        better = criterion < best
-        best = torch.where(better, criterion, best)
-        chosen[:, better] = active[:, better]
-    return chosen
+    path = LassoPath.of(samples, sizes, shares, gamma, possible, penalties)
+    return path.selected(samples.row_weights.unsqueeze(0))[0]
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Lasso:
-    """Group-lasso regressions of every variable on all others, solved together.
+class LassoPath:
+    """Group-lasso regressions of every variable on all others, at a path of strengths together.
 
-    A point is a matrix of c = v s columns, one for each state of each variable: its first row holds
-    the fields, row 1 + (k, b) what variable k in state b adds to the scores.  One-hot columns are
-    centred by their frequencies, so that fields and couplings do not pull against each other and
-    one step length is good for all.
+    The curvature of a variable's loss is at most half the second moments of the coded rows
+    [Boehning 1992], and mostly a smaller share of them.  A step of each regression minimises the
+    model with that share, which grows where the loss did not fall; the model is minimised by
+    accelerated proximal steps [Beck and Teboulle 2009] that never look at the rows.
     """
 
-    parts: tuple[tuple[CodedRows, Float[Tensor, " n"]], ...]
-    frequencies: Float[Tensor, " c"]
-    states: int
-    total: float
-    step: float
+    rows: Conditionals
+    strengths: Float[Tensor, " l"]
+    cost: Float[Tensor, "v v"]  # of a pair's parameters, in EBIC: times log n, and the constant
+    constant: float
+    penalties: Float[Tensor, "v v"]  # of each pair, in strengths: 1, or by what is known before
+    warm: Point | None = None  # at each strength, where the search under other weightings begins
 
     @classmethod
-    def of(cls, samples: Samples, states: int) -> Lasso:
-        total = samples.total
-        parts = tuple(
-            (CodedRows.of(part.states, states), (part.row_weights / total).double())
-            for part in samples.chunks(ROWS)
-        )
-        ones = sum(coded.transposed_times(w.unsqueeze(1)) for coded, w in parts)
-        frequencies = torch.as_tensor(ones).view(-1)
-        steepest = _largest_eigenvalue(parts, frequencies.unsqueeze(1))
-        # The curvature of a log-sum-exp is at most one half.
-        return cls(parts, frequencies, states, total, 2 / max(1.0, 1.05 * steepest))
+    def of(
+        cls,
+        samples: Samples,
+        sizes: Int[Tensor, " v"],
+        shares: list[float],
+        gamma: float,
+        possible: int,
+        penalties: Float[Tensor, "v v"] | None = None,
+    ) -> LassoPath:
+        """The path of the samples: from the least strength without any edge downwards."""
+        rows = Conditionals.of(samples.states, sizes, "contrasts", DTYPE)
+        free = (sizes - 1).to(DTYPE)
+        weights = (samples.row_weights / samples.total).to(DTYPE).unsqueeze(0)
+        known = torch.outer(free, free).new_ones(len(sizes), len(sizes))
+        known = known if penalties is None else penalties.to(known)
+        path = cls(rows, weights.new_zeros(0), torch.outer(free, free), 0.0, known)
+        slope = rows.at(path._without_couplings(weights), weights)
+        most = path._norms(slope.gradient).squeeze(1)[known == 1].amax()
+        strengths = most * torch.tensor(shares, dtype=most.dtype, device=most.device)
+        constant = 2 * gamma * math.log(max(2, possible - 1))
+        return cls(rows, strengths, path.cost, constant, known)
 
-    def without_couplings(self) -> Point:
-        """The best point where no variable has neighbours."""
-        couplings = self.frequencies.new_zeros(len(self.frequencies), len(self.frequencies))
-        return torch.cat([(self.frequencies + 1e-9).log().unsqueeze(0), couplings])
+    def warmed(self, weights: Float[Tensor, " n"]) -> LassoPath:
+        """The same for weightings like this one, at whose regressions the searches begin.
 
-    def pair_norms(self, point: Point) -> Float[Tensor, "v v"]:
-        """The norm of each pair's table, zero for a variable with itself."""
-        return self._tables(point).square().sum(dim=(1, 3)).sqrt().fill_diagonal_(0)
-
-    def _tables(self, point: Point) -> Float[Tensor, "v s v s"]:
-        """A view of the couplings by variables and states."""
-        variables = point.shape[1] // self.states
-        return point[1:].view(variables, self.states, variables, self.states)
-
-    def losses(self, point: Point) -> tuple[Tensor, Point]:
-        """The mean of -log p(variable | others) of each variable, and their sum's gradient."""
-        fields = (point[0] - self.frequencies @ point[1:]).view(-1, self.states)
-        couplings = self._tables(point)
-        losses, by_fields, found = potts_pseudolikelihood(fields, couplings, *self.parts[0])
-        for part in self.parts[1:]:
-            more = potts_pseudolikelihood(fields, couplings, *part)
-            losses, by_fields, found = losses + more[0], by_fields + more[1], found + more[2]
-        found = found.view_as(point[1:]).addr_(self.frequencies, by_fields.view(-1), alpha=-1)
-        return losses, torch.cat([by_fields.view(1, -1), found])
-
-    def solve(
-        self, start: Point, strength: float, most: int = 500, tolerance: float = 1e-5
-    ) -> Point:
-        """The minimum of loss + strength * norms, by accelerated proximal steps.
-
-        [Beck and Teboulle 2009]
-        Momentum starts again where it leads uphill [O'Donoghue and Candes 2015].
+        Strengths far below all that EBIC prefers here are left out.
         """
-        here, ahead, momentum = start, start, 1.0
-        for _ in range(most):
-            new = ahead - self.step * self.losses(ahead)[1]
-            kept = shrinkage(self.pair_norms(new), self.step * strength)
-            self._tables(new).mul_(kept[:, None, :, None])
-            move = new - here
-            uphill = float(((ahead - new) * move)[1:].sum()) > 0
-            grown = 1.0 if uphill else (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            push = 0.0 if uphill else (momentum - 1) / grown
-            ahead = new + push * move
-            here, momentum = new, grown
-            change = float(move[0].norm()) + float(move[1:].norm())
-            if change <= tolerance * max(1.0, float(here[1:].norm())):
+        weights = weights.to(DTYPE)
+        many = (weights / weights.sum()).expand(len(self.strengths), -1)
+        point, losses = self._solve(many, self.strengths, None)
+        active = (self._norms(point) > 0).transpose(0, 1)
+        found = self._criterion(losses.unsqueeze(0), active.unsqueeze(0), weights.sum().view(1, 1))
+        end = int(found.argmin(dim=1).max()) + 1 + FURTHER
+        return replace(self, strengths=self.strengths[:end], warm=point[:, :end])
+
+    def _criterion(
+        self, losses: Float[Tensor, "b l v"], active: Bool[Tensor, "b l v v"], total: Tensor
+    ) -> Float[Tensor, "b l v"]:
+        """EBIC of each variable at each strength."""
+        cost = self.cost * total.log().view(-1, 1, 1, 1) + self.constant
+        return 2 * total.unsqueeze(2) * losses + (active * cost).sum(dim=2)
+
+    def selected(self, weights: Float[Tensor, "b n"]) -> Bool[Tensor, "b v v"]:
+        """[k, j]: whether variable j selects k, under each weighting of the rows."""
+        weights = weights.to(DTYPE)
+        cells = len(self.rows.states) * self.rows.columns.shape[1] * len(self.strengths)
+        parts = weights.split(max(1, CELLS // max(1, cells)))
+        return torch.cat([self._selected(part) for part in parts])
+
+    def _selected(self, weights: Float[Tensor, "b n"]) -> Bool[Tensor, "b v v"]:
+        total = weights.sum(dim=1, keepdim=True)
+        count, size = len(weights), len(self.rows.sizes)
+        share = weights / total
+        losses, active = [], []
+        # A few strengths at a time where the rows are many.
+        cells = len(self.rows.states) * self.rows.columns.shape[1] * count
+        for some in torch.arange(len(self.strengths)).split(max(1, CELLS // max(1, cells))):
+            many = share.repeat_interleave(len(some), dim=0)
+            begin = None if self.warm is None else self.warm[:, some].repeat(1, count, 1)
+            point, own = self._solve(many, self.strengths[some].repeat(count), begin)
+            losses.append(own.view(count, -1, size))
+            active.append((self._norms(point) > 0).permute(1, 0, 2).view(count, -1, size, size))
+        loss, chosen = torch.cat(losses, dim=1), torch.cat(active, dim=1)
+        best = self._criterion(loss, chosen, total).argmin(dim=1)
+        index = best.view(count, 1, 1, size).expand(-1, 1, size, -1)
+        return chosen.gather(1, index).squeeze(1)
+
+    def _norms(self, point: Point) -> Float[Tensor, "v b v"]:
+        """The norm of each pair's table under each weighting."""
+        return self.rows.tables(point).square().sum(dim=(1, 4)).sqrt()
+
+    def _priced(self, point: Point) -> Float[Tensor, "b v"]:
+        """The penalties of each variable's tables, in strengths."""
+        return (self._norms(point) * self.penalties.unsqueeze(1)).sum(dim=0)
+
+    def _without_couplings(self, weights: Float[Tensor, "b n"]) -> Point:
+        """The best points where no variable has neighbours."""
+        codes, states = self.rows.codes, self.rows.codes.shape[1]
+        seen = torch.nn.functional.one_hot(self.rows.states, states).to(weights)
+        shares = torch.einsum("bn,nvs->bvs", weights, seen)
+        logs = (shares + 1e-6).log()
+        # The codes of a variable are orthonormal, and orthogonal to a constant.
+        fields = torch.einsum("bvs,vsr->bvr", logs, codes).flatten(1)
+        columns = fields.shape[1]
+        point = fields.new_zeros(1 + columns, len(weights), columns)
+        point[0] = fields
+        return point
+
+    def _solve(
+        self,
+        weights: Float[Tensor, "b n"],
+        strengths: Float[Tensor, " b"],
+        begin: Point | None,
+    ) -> tuple[Point, Float[Tensor, "b v"]]:
+        """The minima of loss + strength * norms, and the losses there."""
+        rows, (count, _, numbers) = self.rows, self.rows.codes.shape
+        here = self._without_couplings(weights) if begin is None else begin
+        metric = Metric.of(rows, weights)
+        share = here.new_full((len(weights), count), 0.5)
+        slope = rows.at(here, weights)
+        if rows.binary:  # at first the mean curvature, at most one half
+            spread = slope.expected * (1 - slope.expected)
+            share = 2 * torch.einsum("nbvs,bn->bv", spread, weights).clamp(0.01, 0.25)
+        point, losses = here.clone(), slope.losses.clone()
+        left = torch.arange(len(weights), device=weights.device)
+        value = slope.losses + strengths.unsqueeze(1) * self._priced(here)
+        for _ in range(MOST_STEPS):
+            trial = metric.minimum(here, slope.gradient, share, strengths, self.penalties)
+            after = rows.at(trial, weights)
+            reached = after.losses + strengths.unsqueeze(1) * self._priced(trial)
+            worse = ~(reached <= value + SLACK * value.abs())
+            move = (trial - here).abs().amax(dim=0).view(len(left), count, numbers).amax(dim=2)
+            wide = worse.repeat_interleave(numbers, dim=1)
+            here = torch.where(wide, here, trial)
+            # A share that is too small makes steps swing to and fro within rounding.
+            lower = value - reached > SLACK * value.abs()
+            share = share * torch.where(worse, 2.0, torch.where(lower, 0.9, 1.25))
+            share = share.clamp(0.01, 0.55)
+            value = torch.where(worse, value, reached)
+            lost = torch.where(worse, slope.losses, after.losses)
+            gradient = torch.where(wide, slope.gradient, after.gradient)
+            slope = type(slope)(lost, gradient, after.expected)
+            going = ((move > STILL) & ~(worse & (share >= 0.55) & (move < 10 * STILL))).any(dim=1)
+            if not bool(going.all()):
+                done = ~going
+                point[:, left[done]], losses[left[done]] = here[:, done], lost[done]
+                left, here, weights = left[going], here[:, going], weights[going]
+                strengths, value, share = strengths[going], value[going], share[going]
+                slope = type(slope)(lost[going], gradient[:, going], after.expected[:, going])
+                metric = metric.part(going)
+            if not len(left):
                 break
-        return here
+        point[:, left], losses[left] = here, slope.losses
+        return point, losses
 
 
-def _filled(
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """Second moments of coded rows about their means, and steps that are short enough in them."""
+
+    moments: Float[Tensor, "b c c"]
+    means: Float[Tensor, "b c"]
+    step: Float[Tensor, "b c"]  # one for all columns of a variable
+
+    @classmethod
+    def of(cls, rows: Conditionals, weights: Float[Tensor, "b n"]) -> Metric:
+        """Those under each weighting."""
+        columns, (count, _, numbers) = rows.columns, rows.codes.shape
+        distinct, inverse = weights.unique(dim=0, return_inverse=True)
+        means = distinct @ columns
+        moments = torch.einsum("bn,nc,nd->bcd", distinct, columns, columns)
+        moments -= means.unsqueeze(2) * means.unsqueeze(1)
+        blocks = moments.view(-1, count, numbers, count, numbers)
+        own = blocks.diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)
+        size = torch.linalg.eigvalsh(own)[..., -1].clamp_min(1e-9)
+        size = size.repeat_interleave(numbers, dim=1)
+        scaled = moments / (size.unsqueeze(2) * size.unsqueeze(1)).sqrt()
+        most = torch.linalg.eigvalsh(scaled)[:, -1:].clamp_min(1.0)
+        return cls(moments[inverse], means[inverse], (1 / (1.001 * most * size))[inverse])
+
+    def part(self, some: Bool[Tensor, " b"]) -> Metric:
+        """Of some weightings."""
+        return Metric(self.moments[some], self.means[some], self.step[some])
+
+    def minimum(
+        self,
+        here: Point,
+        gradient: Point,
+        share: Float[Tensor, "b v"],
+        strengths: Float[Tensor, " b"],
+        penalties: Float[Tensor, "v v"],
+    ) -> Point:
+        """Where gradient + share * moments, with the penalty, is (nearly) least."""
+        count = share.shape[1]
+        numbers = here.shape[2] // count
+        wide = share.repeat_interleave(numbers, dim=1).unsqueeze(1)  # (b, 1, c), of outcomes
+        begin = here[1:].permute(1, 0, 2)
+        # Fields move so that the mean scores stay; what is left is about centred columns.
+        about = gradient[0].unsqueeze(1)
+        slope = (gradient[1:].permute(1, 0, 2) - self.means.unsqueeze(2) * about) / wide
+        variable = torch.arange(here.shape[2], device=here.device) // numbers
+        slope = slope.masked_fill(variable[:, None] == variable, 0.0)
+        step = self.step.unsqueeze(2)
+        blocks = step.view(len(begin), count, numbers, 1)[:, :, 0] / share.unsqueeze(1)
+        threshold = (blocks * strengths.view(-1, 1, 1) * penalties).unsqueeze(2).unsqueeze(4)
+        old = ahead = begin
+        momentum = 1.0
+        for _ in range(INNER):
+            new = ahead - step * (slope + torch.bmm(self.moments, ahead - begin))
+            new = new.masked_fill(variable[:, None] == variable, 0.0)
+            table = new.view(len(new), count, numbers, count, numbers)
+            if numbers == 1:
+                kept = shrinkage(table.abs(), threshold)
+            else:
+                kept = shrinkage(table.square().sum(dim=(2, 4), keepdim=True).sqrt(), threshold)
+            new = (table * kept).view_as(new)
+            grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+            ahead = new + (momentum - 1) / grown * (new - old)
+            old, momentum = new, grown
+        shift = -gradient[0] / wide.squeeze(1)
+        fields = here[0] + shift - torch.einsum("bc,bcd->bd", self.means, old - begin)
+        return torch.cat([fields.unsqueeze(0), old.permute(1, 0, 2)])
+
+
+def filled_rows(
     rows: Int[Tensor, "n v"], weights: Float[Tensor, " n"], seed: int
 ) -> Int[Tensor, "n v"]:
     """Every missing value drawn from those observed in its column."""
@@ -211,21 +376,3 @@ def _filled(
             drawn = torch.searchsorted(steps, heights.to(steps) * steps[-1], right=True)
             column[gap] = column[drawn.clamp_max(len(steps) - 1)]
     return filled
-
-
-def _largest_eigenvalue(
-    parts: tuple[tuple[CodedRows, Tensor], ...], mean: Float[Tensor, "c 1"]
-) -> float:
-    """Of the covariance of the one-hot columns, by power steps (from below, hence the margin)."""
-    generator = torch.Generator().manual_seed(0)  # of a start that the result does not depend on
-    vector = torch.rand(mean.shape, generator=generator, dtype=torch.float64).to(mean.device)
-    value = 1.0
-    for _ in range(50):
-        vector = vector / vector.norm().clamp_min(1e-300)
-        image = torch.zeros_like(vector)
-        for coded, weights in parts:
-            seen = coded.times(vector) - mean.t() @ vector
-            image += coded.transposed_times(weights.unsqueeze(1) * seen)
-            image -= mean * (weights.unsqueeze(1) * seen).sum()
-        value, vector = float(image.norm()), image
-    return value
