@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def orders(near: Neighbours, weights: list[float]) -> Iterator[list[int] | TooWi
 
 
 def _greedy(
-    near: Neighbours, weights: list[float], *, fill: bool, seed: int
+    near: Neighbours, weights: list[float], *, fill: bool, seed: int, hopeless: float = HOPELESS
 ) -> list[int] | TooWide:
     """Always the variable of least cost next, in the graph as it has become; ties at random.
 
@@ -88,7 +89,7 @@ def _greedy(
             heapq.heappush(heap, keys[variable])
             continue
         order.append(variable)
-        if sizes[variable] > HOPELESS:
+        if sizes[variable] > hopeless:
             return TooWide(len(near[variable]) + 1, sizes[variable])
         for other in _join_neighbours(near, weights, sizes, variable, wide=fill):
             keys[other] = key_of(other)
@@ -154,6 +155,18 @@ def _sweep(near: Neighbours, weights: list[float]) -> list[int] | TooWide:
             for other in sorted(newcomers[variable]):
                 front[other] = len(order)
     return order
+
+
+def orders_of_any_width(near: Neighbours, weights: list[float]) -> Iterator[list[int]]:
+    """Greedy orders for those who split tables that are too wide."""
+    yield cast("list[int]", _greedy(near, weights, fill=False, seed=0, hopeless=math.inf))
+    sweep = _sweep(near, weights)
+    if not isinstance(sweep, TooWide):
+        yield sweep
+    if len(near) <= FILL_LIMIT and sum(map(len, near)) <= FILL_LIMIT * 8:
+        for seed in range(max(1, min(MOST_RESTARTS, FILL_EFFORT // max(1, len(near))))):
+            found = _greedy(near, weights, fill=True, seed=seed, hopeless=math.inf)
+            yield cast("list[int]", found)
 
 
 def independent_sets(near: Neighbours, weights: list[float]) -> list[int] | None:
@@ -274,7 +287,7 @@ def find_elimination(structure: EliminationStructure) -> Elimination | TooWide:
     best: Elimination | None = None
     failures = []
     for order in orders(near, weights):
-        outcome = order if isinstance(order, TooWide) else _follow(structure, near, order)
+        outcome = order if isinstance(order, TooWide) else follow(structure, near, order)
         if isinstance(outcome, TooWide):
             failures.append(outcome)
         elif best is None or outcome.total < best.total:
@@ -290,13 +303,13 @@ def lower(structure: EliminationStructure, found: Elimination) -> Elimination:
         return found
     near = structure.neighbours()
     order = independent_sets(near, [math.log2(count) for count in structure.states])
-    other = None if order is None else _follow(structure, near, order)
+    other = None if order is None else follow(structure, near, order)
     if isinstance(other, Elimination) and other.total <= CHEAP and other.cost < found.cost:
         return other
     return found
 
 
-def _follow(
+def follow(
     structure: EliminationStructure, near: Neighbours, order: list[int]
 ) -> Elimination | TooWide:
     """The tables that an order leads to."""
@@ -442,7 +455,11 @@ def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
     elimination = find_elimination(structure)
     if isinstance(elimination, TooWide):
         return elimination
-    elimination = lower(structure, elimination)
+    return plan_of(structure, lower(structure, elimination))
+
+
+def plan_of(structure: EliminationStructure, elimination: Elimination) -> EliminationPlan:
+    """The steps of an elimination."""
     place = {variable: k for k, variable in enumerate(elimination.order)}
     orders, factor_axes = [], []
     inside: list[list[int]] = [[] for _ in elimination.order]
