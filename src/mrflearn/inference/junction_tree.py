@@ -106,6 +106,16 @@ class CliqueTree:
                 quotient = divide(arithmetic, total, table.within(arithmetic))
                 down[batch.down + child] = ScaledTable.of(arithmetic, quotient)
 
+    def deliver(self, log_partition: Float[Tensor, " c"], found: Beliefs) -> None:
+        """Writes the probabilities of all packs into the beliefs of variables and factors."""
+        # Where one part of a component is impossible, so are the parts not joined to it.
+        possible = log_partition > -torch.inf
+        for form, pack in zip(self.schedule.packs, self.packs, strict=True):
+            belief = pack.values
+            if not bool(possible.all()):
+                belief = belief * along_first(possible[form.component].to(belief.dtype), belief)
+            form.deliver(belief, found.variables, found.factors)
+
     def trace(
         self, messages: Messages, states: Int[Tensor, "v k"], choose: Callable[[Tensor], Tensor]
     ) -> None:
@@ -253,13 +263,7 @@ class JunctionTree(BeliefMethod, Sampler):
             log_partition = tree.log_partition(messages, graph.components)
             found.log_partition.add_(log_partition)
             tree.distribute(messages)
-            # Where one part of a component is impossible, so are the parts not joined to it.
-            possible = log_partition > -torch.inf
-            for form, pack in zip(tree.schedule.packs, tree.packs, strict=True):
-                belief = pack.values
-                if not bool(possible.all()):
-                    belief = belief * along_first(possible[form.component].to(belief.dtype), belief)
-                form.deliver(belief, found.variables, found.factors)
+            tree.deliver(log_partition, found)
         return found
 
     def best(self, potentials: Potentials) -> Decoding:
