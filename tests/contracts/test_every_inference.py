@@ -18,6 +18,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials, batch, dense_potentials
 from mrflearn.inference.annealed import AnnealedImportance
+from mrflearn.inference.anytime import Anytime
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Beliefs, Maximiser, Sampler
 from mrflearn.inference.chain import Chain
@@ -60,6 +61,7 @@ METHODS: dict[str, Method] = {
     "join-graph propagation": Method(
         JoinGraphPropagation(width=1, max_sweeps=50), "approximation", "trees"
     ),
+    "anytime": Method(Anytime(seconds=60.0), "exact"),
     "mean field": Method(MeanField(), "lower bound", "nowhere", 1e-8),
     "Gibbs": Method(Gibbs(), None, "nowhere", independent=False),
     "annealed importance": Method(AnnealedImportance(temperatures=100), None, "nowhere"),

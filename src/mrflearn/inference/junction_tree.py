@@ -143,7 +143,7 @@ def _sums(
 ) -> list[Tensor]:
     """The products of the inputs, summed onto each of the wanted axes."""
     tables = [(table.within(arithmetic), axes) for table, axes in inputs]
-    if prod(sizes) > BLOCK or (len(sizes) > FEW_AXES and len(tables[0][0]) == 1):
+    if prod(sizes) > BLOCK or len(sizes) > FEW_AXES:
         return _sums_by_blocks(arithmetic, sizes, tables, wanted)
     views = [
         values[(slice(None), *(slice(None) if i in axes else None for i in range(len(sizes))))]
@@ -221,10 +221,12 @@ GIB = 2**30
 class JunctionTree(BeliefMethod, Sampler):
     """Exact answers by eliminating variables one by one, within a limit on memory (in bytes).
 
-    Components are worked on together, as many at a time as the limit allows.
+    Components are worked on together, as many at a time as the limit allows.  Graphs that are wider
+    than `max_width`, where that is given, are refused.
     """
 
     memory_limit: int = 4 * GIB
+    max_width: int | None = None
 
     def refuses(self, graph: FactorGraph) -> str | None:
         """Why this graph cannot be handled: the width found and the memory it would take."""
@@ -250,10 +252,12 @@ class JunctionTree(BeliefMethod, Sampler):
                 f"every elimination order tried meets a table over {plan.variables} variables "
                 f"(2^{plan.log2_entries:.0f} entries) or more"
             )
-        needed = plan.entries * 8
+        needed, width = plan.entries * 8, plan.elimination.width
+        if self.max_width is not None and width > self.max_width:
+            return f"width {width} was found, and max_width is {self.max_width}"
         if needed <= self.memory_limit:
             return None
-        return f"width {plan.elimination.width} was found, which takes {size_in_words(needed)}"
+        return f"width {width} was found, which takes {size_in_words(needed)}"
 
     @one_thread()
     def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002

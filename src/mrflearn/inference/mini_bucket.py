@@ -28,6 +28,7 @@ from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.graph.splitting import MOST_SHARED, Limit, SplitGraph, make_split_graph
 from mrflearn.inference.beliefs import BeliefMethod, Beliefs
 from mrflearn.inference.clique_batches import Schedule, make_schedule
+from mrflearn.inference.mean_field import MeanField
 from mrflearn.inference.power_sums import Descent, PowerSums
 from mrflearn.inference.sampling import infeasible_components
 from mrflearn.kernels.table_algebra import along_first
@@ -72,7 +73,22 @@ class MiniBucket(BeliefMethod):
         potentials.check_numbers()
         deadline = time.perf_counter() + self.seconds
         bound = Bound.of(potentials, self.width, self.memory_limit, self.side)
-        return bound.tighten(self.max_steps, deadline, self.tolerance)
+        found = bound.tighten(self.max_steps, deadline, self.tolerance)
+        if self.side == "lower" and bool((found.log_partition == -torch.inf).any()):
+            return better_of(potentials.graph, found, MeanField()(potentials))
+        return found
+
+
+def better_of(graph: FactorGraph, one: Beliefs, other: Beliefs) -> Beliefs:
+    """Of two lower bounds the greater, component by component."""
+    first = one.log_partition >= other.log_partition
+    value = torch.where(first, one.log_partition, other.log_partition)
+    variables = torch.where(first[graph.component].unsqueeze(1), one.variables, other.variables)
+    factors = tuple(
+        torch.where(along_first(first[graph.component_of(group)], a), a, b)
+        for group, a, b in zip(graph.groups, one.factors, other.factors, strict=True)
+    )
+    return replace(one, log_partition=value, variables=variables, factors=factors)
 
 
 def limit_of(width: int, memory_limit: int) -> Limit:
@@ -268,9 +284,3 @@ def merged_marginals(
     total = copies.new_zeros(graph.variables, graph.most_states)
     total[:, :states] = total[:, :states].index_add(0, split.original, copies)
     return total / total.sum(1, keepdim=True).clamp(min=torch.finfo(total.dtype).tiny)
-
-
-def with_interval(beliefs: Beliefs, lower: Tensor, upper: Tensor) -> Beliefs:
-    """The same beliefs and a certified interval that log Z lies in, the estimate moved into it."""
-    inside = torch.minimum(torch.maximum(beliefs.log_partition, lower), upper)
-    return replace(beliefs, log_partition=inside, lower=lower, upper=upper)
