@@ -29,6 +29,8 @@ from mrflearn.graph.elimination import (
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, Integers
 
 MOST_SHARED = 2**10  # entries of a function that mini-buckets of one variable exchange
+TRIED = 4  # elimination orders for each limit
+SMALL = 8.0  # log2 of the entries that any limit allows
 
 
 @dataclass(frozen=True)
@@ -67,25 +69,49 @@ class _MiniBucket:
     parent: int = -1
 
 
-def best_splitting(structure: EliminationStructure, limit: Limit, most_shared: int) -> Splitting:
-    """The splitting of fewest copies, of the elimination orders tried."""
-    weights = [math.log2(count) for count in structure.states]
-    near = structure.neighbours()
-    found: Splitting | None = None
-    for order in orders_of_any_width(near, weights):
-        own = split(structure, order, limit, most_shared)
-        if found is None or own.extra < found.extra:
-            found = own
-        if not found.extra:
-            break
-    if found is None:  # without variables there is nothing to split
-        found = Splitting(structure, (), ())
+def promising_orders(graph: FactorGraph) -> list[tuple[Replicas, list[list[int]]]]:
+    """All components, those of one structure together, with the orders that fill tables least."""
+    found = []
+    for own in find_replicas(graph):
+        structure = own.structure
+        weights = [math.log2(count) for count in structure.states]
+        ranked = []
+        for order in orders_of_any_width(structure.neighbours(), weights):
+            cliques = filled_cliques(structure, order)
+            sizes = (sum(weights[v] for v in clique) for clique in cliques)
+            ranked.append((sum(max(0.0, size - SMALL) for size in sizes), order))
+        ranked.sort(key=lambda pair: pair[0])
+        found.append((own, [order for _, order in ranked[:TRIED]]))
     return found
 
 
-def split(
-    structure: EliminationStructure, order: Sequence[int], limit: Limit, most_shared: int
-) -> Splitting:
+def filled_cliques(structure: EliminationStructure, order: Sequence[int]) -> list[set[int]]:
+    """The variables of each table that an order leads to, however many there are."""
+    place = {variable: k for k, variable in enumerate(order)}
+    near = structure.neighbours()
+    waiting: list[set[int]] = [set() for _ in order]
+    found = []
+    for k, variable in enumerate(order):
+        rest = {v for v in waiting[k] | near[variable] if place[v] > k}
+        found.append(rest | {variable})
+        if rest:
+            waiting[min(place[v] for v in rest)] |= rest
+    return found
+
+
+def splittings(graph: FactorGraph, limit: Limit) -> list[tuple[Replicas, Splitting]]:
+    """For each structure the splitting of fewest copies, of the promising orders."""
+    return [
+        (own, min((split(own.structure, order, limit) for order in orders), key=_extra))
+        for own, orders in graph.planned(promising_orders)
+    ]
+
+
+def _extra(found: Splitting) -> int:
+    return found.extra
+
+
+def split(structure: EliminationStructure, order: Sequence[int], limit: Limit) -> Splitting:
     """Mini-buckets in this order, filled greedily: the widest tables first, where most is shared.
 
     A table wider than the limit by itself stays as it is.
@@ -102,9 +128,10 @@ def split(
     for k, variable in enumerate(order):
         own: list[_MiniBucket] = []
         numbers: list[int] = []
-        for scope, source, is_factor in sorted(
+        widest = sorted(
             waiting[k], key=lambda item: (-sum(weight[v] for v in item[0]), min(item[0]), item[1])
-        ):
+        )
+        for scope, source, is_factor in widest:
             fits = [
                 (len(scope & bucket.scope), len(bucket.scope), -i)
                 for i, bucket in enumerate(own)
@@ -142,7 +169,7 @@ def split(
             common = set.intersection(*(buckets[n].scope for n in numbers)) - {variable}
             chosen, entries = [variable], structure.states[variable]
             for v in sorted(common, key=place.__getitem__):
-                if entries * structure.states[v] <= most_shared:
+                if entries * structure.states[v] <= MOST_SHARED:
                     chosen.append(v)
                     entries *= structure.states[v]
             shared.append(tuple(tuple(lineage[n][v] for v in chosen) for n in numbers))
@@ -193,8 +220,11 @@ class SplitGraph:
         return most + sum(plan.held * len(own.components) for plan, own in self.parts)
 
 
-def make_split_graph(graph: FactorGraph, limit: Limit, most_shared: int) -> SplitGraph:
-    """The graph relaxed to a limit on tables; components of one structure are split alike."""
+def make_split_graph(graph: FactorGraph, limit: Limit, alone: bool) -> SplitGraph:
+    """The graph relaxed to a limit on tables; components of one structure are split alike.
+
+    Shift factors are about the split variable `alone`, or about all that its copies share.
+    """
     scopes = [group.scope.cpu().numpy().copy() for group in graph.groups]
     states: list[Integers] = []
     original: list[Integers] = []
@@ -202,8 +232,8 @@ def make_split_graph(graph: FactorGraph, limit: Limit, most_shared: int) -> Spli
     lengths: dict[tuple[int, ...], int] = {}
     drafts = []
     start = owners = 0
-    for own in find_replicas(graph):
-        found = best_splitting(own.structure, limit, most_shared)
+    for own, found in graph.planned(splittings, limit):
+        shared = [[scope[:1] if alone else scope for scope in parts] for parts in found.shared]
         copies, n = len(found.original), len(own.components)
         numbers = start + np.arange(n * copies).reshape(n, copies)
         start += n * copies
@@ -212,7 +242,7 @@ def make_split_graph(graph: FactorGraph, limit: Limit, most_shared: int) -> Spli
         for (g, k), scope in zip(own.places, found.structure.scopes, strict=True):
             scopes[g][own.factors[g][:, k]] = numbers[:, list(scope)]
         mine: dict[tuple[int, ...], list[tuple[tuple[int, ...], Integers]]] = {}
-        for which, parts in enumerate(found.shared):
+        for which, parts in enumerate(shared):
             shape = tuple(found.structure.states[copy] for copy in parts[0])
             for scope in parts:
                 rows = lengths.get(shape, 0) + np.arange(n)

@@ -30,9 +30,10 @@ from mrflearn.inference.junction_tree import GIB, JunctionTree
 from mrflearn.inference.mean_field import MeanField
 from mrflearn.inference.mini_bucket import Bound, Side, limit_of, schedule_of, split_for
 
-WIDTHS = (2, 5, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26)
+WIDTHS = (2, 6, 10, 13, 16, 18, 20, 22, 24, 26)
 ENTRIES_A_SECOND = 5e7  # of exact elimination on one slow core, both ways
 SWEEPS = 8  # that a width must have time for
+CALLS = 2**19  # table entries that take as long as the calls of a sweep themselves
 AGREED = 1e-3  # residual below which the estimate of wider tables is taken for the better one
 
 
@@ -95,8 +96,7 @@ class Anytime(BeliefMethod):
         deadline = started + self.seconds
         exact = self._exact(potentials.graph)
         if exact is not None:
-            found = exact(potentials)
-            yield replace(found, lower=found.log_partition, upper=found.log_partition)
+            yield _certain(exact(potentials), _width_of(potentials.graph))
             return
         answer = _Answer.of(potentials)
         for number, width in enumerate(self._widths(potentials.graph)):
@@ -133,7 +133,7 @@ class Anytime(BeliefMethod):
         return [*(width for width in WIDTHS if width < most), most]
 
     def _entries(self, graph: FactorGraph, width: int) -> int:
-        parts = split_for(graph, width, self.memory_limit, 1).parts
+        parts = split_for(graph, width, self.memory_limit, alone=True).parts
         return sum(plan.elimination.total * len(own.components) for plan, own in parts)
 
     @one_thread()
@@ -144,13 +144,28 @@ class Anytime(BeliefMethod):
         start = time.perf_counter()
         if cutset is None or cutset.work > ENTRIES_A_SECOND * (deadline - start):
             return None
+        first = 0
         for cells, found in conditioned_sums(potentials, cutset, self.memory_limit):
-            spent = time.perf_counter() - start
             if cells == cutset.cells:
-                return replace(found, lower=found.log_partition, upper=found.log_partition)
-            if spent / cells * cutset.cells > 0.8 * (deadline - start):
+                return _certain(found, cutset.plan.elimination.width)
+            now = time.perf_counter()
+            if not first:  # planning is no measure of the time that is still needed
+                first, start = cells, now
+            elif (now - start) / (cells - first) * (cutset.cells - cells) > deadline - now:
                 break
         return None
+
+
+def _certain(found: Beliefs, width: int) -> Beliefs:
+    """An exact answer, whose bounds meet."""
+    value = found.log_partition
+    return replace(found, lower=value, upper=value, width=width)
+
+
+def _width_of(graph: FactorGraph) -> int:
+    """The greatest width that exact elimination meets."""
+    plans = [plan for plan, _ in graph.planned(find_plans) if isinstance(plan, EliminationPlan)]
+    return max((plan.elimination.width for plan in plans), default=0)
 
 
 @dataclass(eq=False)
@@ -173,7 +188,7 @@ class _Answer:
 
     def affordable(self, entries: int, seconds: float) -> bool:
         """Whether a few sweeps over so many table entries can be done in time."""
-        return self.a_sweep * max(1.0, entries / self.entries) * SWEEPS < seconds
+        return self.a_sweep * (entries + CALLS) / (self.entries + CALLS) * SWEEPS < seconds
 
     def impossible(self) -> bool:
         """Whether no assignment is possible, for certain."""
@@ -182,12 +197,12 @@ class _Answer:
     def improve(self, width: int, memory_limit: int, seconds: float) -> None:
         """Takes in what tables of a width find in that time."""
         start = time.perf_counter()
-        for side, share in (("upper", 0.35), ("lower", 0.55)):
-            self._bound(side, width, memory_limit, start + share * seconds)
-        split = split_for(self.potentials.graph, width, memory_limit, 1)
+        self._bound("upper", width, memory_limit, start + 0.35 * seconds)
+        self._bound("lower", width, memory_limit, start + 0.55 * seconds)
+        split = split_for(self.potentials.graph, width, memory_limit, alone=True)
         schedule_of(split)  # plans are not to count as sweeps
         begun = time.perf_counter()
-        left = max(1e-3, start + seconds - begun)
+        left = max(0.2 * seconds, start + seconds - begun)
         passing = JoinGraphPropagation(width, 10_000, left, memory_limit=memory_limit)
         found = passing(self.potentials)
         self.a_sweep = (time.perf_counter() - begun) / found.sweeps
@@ -221,4 +236,5 @@ class _Answer:
             upper=upper.to(dtype),
             kind=kind,
             warm=None,
+            width=self.width,
         )

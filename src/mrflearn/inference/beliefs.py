@@ -28,7 +28,8 @@ class Beliefs:
     Marginals are probabilities; `variables` is zero beyond a variable's own states.  Where a
     component has no possible assignment its log-partition is -inf and all its beliefs are zero.
     `warm` is where an iteration ended (the messages): the next one on this graph may start there.
-    `lower` and `upper` are certified bounds on log Z, by component, where a method finds both.
+    `lower` and `upper` are certified bounds on log Z, by component, where a method finds both;
+    `width` is that of the tables which the answer took, where a method chooses it.
     """
 
     log_partition: Float[Tensor, " c"]
@@ -41,6 +42,7 @@ class Beliefs:
     warm: Tensor | None = None
     lower: Float[Tensor, " c"] | None = None
     upper: Float[Tensor, " c"] | None = None
+    width: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,12 +27,11 @@ from mrflearn.graph.elimination import (
     TooWide,
     find_replicas,
     follow,
-    orders,
     plan_of,
 )
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
-from mrflearn.graph.splitting import Limit
+from mrflearn.graph.splitting import Limit, promising_orders
 from mrflearn.inference.beliefs import Beliefs, zero_beliefs
 from mrflearn.inference.clique_batches import Schedule, make_schedule
 from mrflearn.inference.junction_tree import CliqueTree
@@ -63,16 +62,13 @@ def find_cutset(graph: FactorGraph, limit: Limit) -> Cutset | None:
     Only for graphs of one component.  Variables are chosen greedily, by how many of the tables
     beyond the limit have them.
     """
-    replicas = find_replicas(graph)
-    if len(replicas) != 1 or graph.components != 1:
+    planned = graph.planned(promising_orders)
+    if len(planned) != 1 or graph.components != 1:
         return None
     best: Cutset | None = None
-    structure = replicas[0].structure
-    weights = [math.log2(count) for count in structure.states]
-    for order in orders(structure.neighbours(), weights):
-        if isinstance(order, TooWide):
-            continue
-        found = _cutset_of(structure, order, limit)
+    ((replicas, orders),) = planned
+    for order in orders:
+        found = _cutset_of(replicas.structure, order, limit)
         if found is not None and (best is None or found.work < best.work):
             best = found
     return best

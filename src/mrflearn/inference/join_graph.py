@@ -59,7 +59,7 @@ class JoinGraphPropagation(BeliefMethod):
     def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:
         potentials.check_numbers()
         deadline = time.perf_counter() + self.seconds
-        split = split_for(potentials.graph, self.width, self.memory_limit, 1)
+        split = split_for(potentials.graph, self.width, self.memory_limit, alone=True)
         messages = _Messages(split, potentials)
         heard = messages.start(warm)
         best = found = messages.sweep(heard)

@@ -163,7 +163,7 @@ def _sums_by_blocks(
     tables: Sequence[tuple[Tensor, Axes]],
     wanted: Sequence[Axes],
 ) -> list[Tensor]:
-    """The same for one large clique, whose table is never formed whole.
+    """The same for large cliques, or many axes: a table of over `BLOCK` entries is never whole.
 
     One block for every state of its leading variables, small enough for the processor's cache.
     """
@@ -173,8 +173,9 @@ def _sums_by_blocks(
         fixed += 1
     axes = tuple(range(fixed, len(sizes)))
     operands = [(values.movedim(0, -1), present) for values, present in tables]
+    copies = operands[0][0].shape[-1]
     sums = [
-        operands[0][0].new_full((*(sizes[axis] for axis in keep), 1), arithmetic.zero)
+        operands[0][0].new_full((*(sizes[axis] for axis in keep), copies), arithmetic.zero)
         for keep in wanted
     ]
     for states in product(*(range(size) for size in sizes[:fixed])):

@@ -25,7 +25,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.execution.resources import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import DenseTable, Potentials
-from mrflearn.graph.splitting import MOST_SHARED, Limit, SplitGraph, make_split_graph
+from mrflearn.graph.splitting import Limit, SplitGraph, make_split_graph
 from mrflearn.inference.beliefs import BeliefMethod, Beliefs
 from mrflearn.inference.clique_batches import Schedule, make_schedule
 from mrflearn.inference.mean_field import MeanField
@@ -97,9 +97,11 @@ def limit_of(width: int, memory_limit: int) -> Limit:
     return Limit(width + 1, min(WIDEST, float(np.log2(room))))
 
 
-def split_for(graph: FactorGraph, width: int, memory_limit: int, most_shared: int) -> SplitGraph:
+def split_for(
+    graph: FactorGraph, width: int, memory_limit: int, *, alone: bool = False
+) -> SplitGraph:
     """The relaxed graph of a width, planned once."""
-    return graph.planned(make_split_graph, limit_of(width, memory_limit), most_shared)
+    return graph.planned(make_split_graph, limit_of(width, memory_limit), alone)
 
 
 def schedule_of(split: SplitGraph) -> Schedule:
@@ -126,7 +128,7 @@ class Bound:
     @classmethod
     def of(cls, potentials: Potentials, width: int, memory_limit: int, side: Side) -> Bound:
         """The bound by tables of a width."""
-        split = split_for(potentials.graph, width, memory_limit, MOST_SHARED)
+        split = split_for(potentials.graph, width, memory_limit)
         groups = split.graph.groups[split.first_shift :]
         none = torch.empty(0, dtype=torch.int64, device=split.graph.device)
         copy = torch.cat([none, *(group.scope[:, 0] for group in groups)])
