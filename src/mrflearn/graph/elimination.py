@@ -33,6 +33,7 @@ HOPELESS = 40.0  # log2 of the table entries at which an order is given up
 FILL_LIMIT = 5000  # variables beyond which min-fill, the slowest rule, is left out
 FILL_EFFORT = 6000  # variables to order by min-fill in all, over restarts with other ties
 MOST_RESTARTS = 16
+FEW_RESTARTS = 4  # where splitting makes up for what an order lacks
 MOST_ROUNDS = 64  # of independent sets
 SMALL_TABLE = 12.0  # log2 of the entries that cost no more than the call that handles them
 
@@ -163,8 +164,8 @@ def orders_of_any_width(near: Neighbours, weights: list[float]) -> Iterator[list
     sweep = _sweep(near, weights)
     if not isinstance(sweep, TooWide):
         yield sweep
-    if len(near) <= FILL_LIMIT and sum(map(len, near)) <= FILL_LIMIT * 8:
-        for seed in range(max(1, min(MOST_RESTARTS, FILL_EFFORT // max(1, len(near))))):
+    if len(near) <= FILL_LIMIT:
+        for seed in range(FEW_RESTARTS):
             found = _greedy(near, weights, fill=True, seed=seed, hopeless=math.inf)
             yield cast("list[int]", found)
 

@@ -278,9 +278,7 @@ def make_split_graph(graph: FactorGraph, limit: Limit, alone: bool) -> SplitGrap
             extra += [scope for scope, _ in listed]
             none = np.empty((len(own.components), 0), dtype=np.int64)
             factors.append(np.stack([rows for _, rows in listed], axis=1) if listed else none)
-        structure = EliminationStructure(
-            found.structure.states, (*found.structure.scopes, *extra)
-        )
+        structure = EliminationStructure(found.structure.states, (*found.structure.scopes, *extra))
         order = list(range(len(found.original)))
         elimination = follow(structure, structure.neighbours(), order)
         assert not hasattr(elimination, "log2_entries")  # noqa: S101 - narrow by construction

@@ -74,9 +74,7 @@ def find_cutset(graph: FactorGraph, limit: Limit) -> Cutset | None:
     return best
 
 
-def _cutset_of(
-    structure: EliminationStructure, order: list[int], limit: Limit
-) -> Cutset | None:
+def _cutset_of(structure: EliminationStructure, order: list[int], limit: Limit) -> Cutset | None:
     states, chosen, cells = list(structure.states), [], 1
     while cells <= MOST_CELLS:
         narrowed = replace(structure, states=tuple(states))
@@ -200,9 +198,7 @@ class _Sum:
         shape = graph.variables, graph.most_states
         self.variables = torch.zeros(shape, dtype=torch.float64, device=graph.device)
         self.factors = [
-            torch.zeros(
-                len(group), *table.shape[1:], dtype=torch.float64, device=graph.device
-            )
+            torch.zeros(len(group), *table.shape[1:], dtype=torch.float64, device=graph.device)
             for group, table in zip(graph.groups, self.potentials.tables, strict=True)
         ]
 

@@ -122,9 +122,7 @@ class _Messages:
         rows = heard.split([length for length, *_ in self.lengths])
         shifts = [row[:, :states] for row, (_, states) in zip(rows, self.lengths, strict=True)]
         field = Potentials(graph, (*self.tables, *map(DenseTable, shifts)))
-        packs = tuple(
-            ScaledTable.of(LOG_SUM_PRODUCT, own.scores(field)) for own in schedule.packs
-        )
+        packs = tuple(ScaledTable.of(LOG_SUM_PRODUCT, own.scores(field)) for own in schedule.packs)
         tree, found = CliqueTree(schedule, packs), zero_beliefs(field)
         messages = tree.collect()
         value = tree.log_partition(messages, graph.components)

@@ -137,7 +137,9 @@ class Bound:
         first = torch.full((split.owners,), len(copy), device=none.device)
         first = first.scatter_reduce(0, owner, number, "amin")
         double = tuple(DenseTable(table.dense().detach().double()) for table in potentials.tables)
-        return cls(Potentials(potentials.graph, double), split, side, copy, owner, potentials.dtype, first)
+        return cls(
+            Potentials(potentials.graph, double), split, side, copy, owner, potentials.dtype, first
+        )
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -175,14 +177,18 @@ class Bound:
             options = {"maxiter": max_steps, "maxfun": max_steps, "gtol": near, "ftol": 1e-12}
             try:
                 if np.isfinite(evaluate(vector)[0]):
-                    minimize(evaluate, vector, jac=True, method="L-BFGS-B", bounds=box, options=options)
+                    minimize(
+                        evaluate, vector, jac=True, method="L-BFGS-B", bounds=box, options=options
+                    )
             except _Enough:
                 pass
         else:
             evaluate(vector)
         assert best is not None  # noqa: S101 - evaluated once at least
         value, weights, found = best
-        return self._answer(value, weights, found, steps, converged=not stopped and steps < max_steps)
+        return self._answer(
+            value, weights, found, steps, converged=not stopped and steps < max_steps
+        )
 
     def evaluate(self, vector: Vector) -> tuple[Tensor, Tensor, Descent]:
         """The bound by component, the weights of all copies, and the beliefs."""
