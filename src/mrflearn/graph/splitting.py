@@ -131,18 +131,18 @@ def split(structure: EliminationStructure, order: Sequence[int], limit: Limit) -
         widest = sorted(
             waiting[k], key=lambda item: (-sum(weight[v] for v in item[0]), min(item[0]), item[1])
         )
-        for scope, source, is_factor in widest:
+        for table, source, is_factor in widest:
             fits = [
-                (len(scope & bucket.scope), len(bucket.scope), -i)
+                (len(table & bucket.scope), len(bucket.scope), -i)
                 for i, bucket in enumerate(own)
-                if _fits(scope | bucket.scope, limit, weight) or scope <= bucket.scope
+                if _fits(table | bucket.scope, limit, weight) or table <= bucket.scope
             ]
             if fits:
                 i = -max(fits)[2]
-                own[i].scope |= scope
+                own[i].scope |= table
             else:
                 i = len(own)
-                own.append(_MiniBucket(variable, set(scope)))
+                own.append(_MiniBucket(variable, set(table)))
                 numbers.append(len(buckets) + i)
             if is_factor:
                 first[source] = numbers[i]
@@ -185,7 +185,7 @@ def _fits(scope: set[int], limit: Limit, weight: list[float]) -> bool:
 
 
 def _lineages(buckets: Sequence[_MiniBucket]) -> list[dict[int, int]]:
-    """For each mini-bucket which copies its variables are: those eliminated on its way to the root."""
+    """Which copies the variables of each mini-bucket are: those on its way to the root."""
     found: list[dict[int, int]] = [{}] * len(buckets)
     for number in reversed(range(len(buckets))):
         bucket = buckets[number]
@@ -284,6 +284,6 @@ def make_split_graph(graph: FactorGraph, limit: Limit, alone: bool) -> SplitGrap
         assert not hasattr(elimination, "log2_entries")  # noqa: S101 - narrow by construction
         replicas = Replicas(structure, own.components, numbers, tuple(factors))
         planned.append((plan_of(structure, elimination), replicas))
-    owner = tuple(tensor([own for _, own in shifts[shape]]) for shape in shapes)
+    owner_of = tuple(tensor([own for _, own in shifts[shape]]) for shape in shapes)
     first = len(graph.groups)
-    return SplitGraph(split_graph, copy_of, first, owner, owners, tuple(planned))
+    return SplitGraph(split_graph, copy_of, first, owner_of, owners, tuple(planned))

@@ -90,7 +90,7 @@ class Anytime(BeliefMethod):
         return found
 
     def improving(self, potentials: Potentials) -> Iterator[Beliefs]:
-        """Answers, each better than those before; the last one is exact or comes when time is up."""
+        """Better and better answers; the last is exact, or comes when time is up."""
         potentials.check_numbers()
         started = time.perf_counter()
         deadline = started + self.seconds

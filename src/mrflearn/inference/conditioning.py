@@ -75,7 +75,8 @@ def find_cutset(graph: FactorGraph, limit: Limit) -> Cutset | None:
 
 
 def _cutset_of(structure: EliminationStructure, order: list[int], limit: Limit) -> Cutset | None:
-    states, chosen, cells = list(structure.states), [], 1
+    states, cells = list(structure.states), 1
+    chosen: list[int] = []
     while cells <= MOST_CELLS:
         narrowed = replace(structure, states=tuple(states))
         elimination = follow(narrowed, narrowed.neighbours(), order)
@@ -187,7 +188,7 @@ class Conditioned:
 
 @dataclass(eq=False)
 class _Sum:
-    """The sum over the states of a cutset so far, and the beliefs it leads to, relative to `top`."""
+    """The sum over the states of a cutset so far, and its beliefs, relative to `top`."""
 
     potentials: Potentials
     top: float = -math.inf

@@ -23,10 +23,11 @@ from torch import Tensor
 
 from mrflearn.errors import InferenceError
 from mrflearn.execution.resources import one_thread
+from mrflearn.graph.elimination import EliminationPlan, Replicas
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.graph.splitting import Limit, SplitGraph, make_split_graph
-from mrflearn.inference.beliefs import BeliefMethod, Beliefs
+from mrflearn.inference.beliefs import BeliefMethod, Beliefs, Kind
 from mrflearn.inference.clique_batches import Schedule, make_schedule
 from mrflearn.inference.mean_field import MeanField
 from mrflearn.inference.power_sums import Descent, PowerSums
@@ -35,6 +36,7 @@ from mrflearn.kernels.table_algebra import along_first
 
 Side = Literal["upper", "lower"]
 Vector = NDArray[np.float64]
+Parts = tuple[tuple[EliminationPlan, Replicas], ...]
 
 WIDEST = 30.0  # log2 of the entries of a table that is worked on as a whole
 SMALLEST_LOGIT = -10.0  # weights near 0 change a bound no further, but divide by nearly nothing
@@ -109,13 +111,13 @@ def schedule_of(split: SplitGraph) -> Schedule:
     return split.graph.planned(_schedule, split.parts)
 
 
-def _schedule(graph: FactorGraph, parts: SplitGraph) -> Schedule:
-    return make_schedule(parts, graph.device)  # type: ignore[arg-type]
+def _schedule(graph: FactorGraph, parts: Parts) -> Schedule:
+    return make_schedule(parts, graph.device)
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A bound on log Z as a function of one vector: shifts of all copies, then logits of weights."""
+    """A bound on log Z as a function of one vector: shifts of copies, then logits of weights."""
 
     potentials: Potentials
     split: SplitGraph
@@ -154,7 +156,7 @@ class Bound:
     def tighten(self, max_steps: int, deadline: float, tolerance: float) -> Beliefs:
         """The best of the evaluations made within the limits, following L-BFGS."""
         sign = 1.0 if self.side == "upper" else -1.0
-        best: tuple[Tensor, Tensor, Descent] | None = None
+        best: tuple[Tensor, Descent] | None = None
         steps, last, stopped = 0, np.inf, False
 
         def evaluate(vector: Vector) -> tuple[float, Vector]:
@@ -165,14 +167,16 @@ class Bound:
             value, weights, found = self.evaluate(vector)
             total, steps = float(value.sum()), steps + 1
             if best is None or sign * (total - float(best[0].sum())) < 0:
-                best = value, weights, found
+                best = value, found
             if not np.isfinite(total):  # no way leads on from here
                 return np.inf, np.zeros_like(vector)
             return sign * total, sign * self.gradient(weights, found)
 
         vector, near = self.start(), tolerance
         if len(self.copy):
-            box = [(None, None)] * (len(vector) - len(self.copy))
+            box: list[tuple[float | None, float | None]] = [(None, None)] * (
+                len(vector) - len(self.copy)
+            )
             box += [(SMALLEST_LOGIT, -SMALLEST_LOGIT)] * len(self.copy)
             options = {"maxiter": max_steps, "maxfun": max_steps, "gtol": near, "ftol": 1e-12}
             try:
@@ -185,10 +189,8 @@ class Bound:
         else:
             evaluate(vector)
         assert best is not None  # noqa: S101 - evaluated once at least
-        value, weights, found = best
-        return self._answer(
-            value, weights, found, steps, converged=not stopped and steps < max_steps
-        )
+        value, found = best
+        return self._answer(value, found, steps, converged=not stopped and steps < max_steps)
 
     def evaluate(self, vector: Vector) -> tuple[Tensor, Tensor, Descent]:
         """The bound by component, the weights of all copies, and the beliefs."""
@@ -242,9 +244,7 @@ class Bound:
     def _per_owner(self, values: Float[Tensor, " m"]) -> Float[Tensor, " o"]:
         return values.new_zeros(self.split.owners).index_add(0, self.owner, values)
 
-    def _answer(
-        self, value: Tensor, weights: Tensor, found: Descent, steps: int, *, converged: bool
-    ) -> Beliefs:
+    def _answer(self, value: Tensor, found: Descent, steps: int, *, converged: bool) -> Beliefs:
         graph = self.potentials.graph
         exact = not len(self.copy)
         value = value if exact else value + (1 if self.side == "upper" else -1) * self._rounding()
@@ -258,12 +258,12 @@ class Bound:
             belief * along_first(possible[graph.component_of(group)].to(belief), belief)
             for group, belief in zip(graph.groups, found.factors, strict=False)
         )
-        kind = "exact" if exact else "upper bound" if self.side == "upper" else "lower bound"
+        kind: Kind = "upper bound" if self.side == "upper" else "lower bound"
         return Beliefs(
             value.to(self.dtype),
             variables.to(self.dtype),
             tuple(belief.to(self.dtype) for belief in factors),
-            kind,
+            "exact" if exact else kind,
             steps,
             converged=exact or converged,
         )

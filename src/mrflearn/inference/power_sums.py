@@ -93,8 +93,8 @@ class PowerSums:
                 down[batch.down + child] = ScaledTable(own, False, 0.0, own)
             for stack in batch.release:
                 down[stack] = None
-        for form, belief in zip(schedule.packs, beliefs, strict=True):
-            form.deliver(belief, variables, factors)
+        for own_packs, belief in zip(schedule.packs, beliefs, strict=True):
+            own_packs.deliver(belief, variables, factors)
         return Descent(variables, factors, entropy)
 
     def _table(self, batch: CliqueBatch, messages: Messages) -> Float[Tensor, " n *sizes"]:
