@@ -99,14 +99,18 @@ class Anytime(BeliefMethod):
             yield _certain(exact(potentials), _width_of(potentials.graph))
             return
         answer = _Answer.of(potentials)
-        for number, width in enumerate(self._widths(potentials.graph)):
-            left = deadline - time.perf_counter()
-            if number and not answer.affordable(self._entries(potentials.graph, width), left):
+        graph, widths = potentials.graph, self._widths(potentials.graph)
+        for number, width in enumerate(widths):
+            left, wider = deadline - time.perf_counter(), widths[number + 1 :]
+            if left <= 0 and number:
                 break
-            last = width == self._widths(potentials.graph)[-1]
+            # Where there is no time for a wider table, this one takes all that is left.
+            last = not wider or (
+                number > 0 and not answer.affordable(self._entries(graph, wider[0]), 0.8 * left)
+            )
             answer.improve(width, self.memory_limit, left * (0.9 if last else 0.2))
             yield answer.beliefs()
-            if answer.impossible():
+            if last or answer.impossible():
                 return
             exact_answer = None if number else self._conditioned(potentials, deadline)
             if exact_answer is not None:
