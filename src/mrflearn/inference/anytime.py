@@ -34,7 +34,9 @@ WIDTHS = (2, 6, 10, 13, 16, 18, 20, 22, 24, 26)
 ENTRIES_A_SECOND = 5e7  # of exact elimination on one slow core, both ways
 SWEEPS = 8  # that a width must have time for
 CALLS = 2**19  # table entries that take as long as the calls of a sweep themselves
+FIRST = 2.0  # seconds at most until there is some answer
 AGREED = 1e-3  # residual below which the estimate of wider tables is taken for the better one
+CLEARLY = 3.0  # as is one whose copies do not agree so many times less
 
 
 @final
@@ -108,13 +110,15 @@ class Anytime(BeliefMethod):
             last = not wider or (
                 number > 0 and not answer.affordable(self._entries(graph, wider[0]), 0.8 * left)
             )
-            answer.improve(width, self.memory_limit, left * (0.9 if last else 0.2))
+            share = left * (0.9 if last else 0.2)
+            answer.improve(width, self.memory_limit, share if number else min(FIRST, share))
             yield answer.beliefs()
-            if last or answer.impossible():
+            if answer.impossible():
                 return
             exact_answer = None if number else self._conditioned(potentials, deadline)
             if exact_answer is not None:
                 yield exact_answer
+            if last or exact_answer is not None:
                 return
 
     def _exact(self, graph: FactorGraph) -> Automatic | None:
@@ -134,7 +138,8 @@ class Anytime(BeliefMethod):
         """Widths to try: those that memory has room for, in tables of variables of two states."""
         most = min(graph.variables, WIDTHS[-1] if self.max_width is None else self.max_width)
         most = max(1, min(most, int(limit_of(most, self.memory_limit).log2_entries)))
-        return [*(width for width in WIDTHS if width < most), most]
+        # A first answer comes quickly, if need be by the width of the last.
+        return [*([width for width in WIDTHS if width < most] or [most]), most]
 
     def _entries(self, graph: FactorGraph, width: int) -> int:
         parts = split_for(graph, width, self.memory_limit, alone=True).parts
@@ -216,7 +221,7 @@ class _Answer:
             plan.elimination.total * len(own.components) for plan, own in split.parts
         )
         best = self.estimate
-        if best is None or found.residual <= max(AGREED, float(best.residual)):
+        if best is None or found.residual <= max(AGREED, CLEARLY * float(best.residual)):
             self.estimate, self.width = found, width
 
     @one_thread()
