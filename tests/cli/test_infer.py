@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mrflearn.graph import grid, random_ising, to_uai
+from mrflearn.io import write_network
 from support.command import run
 
 # p(a) = (.25, .75); p(b | a) = (.1 .9 / .6 .4)
@@ -184,3 +186,19 @@ def test_propagation_that_does_not_converge_says_so(tmp_path: Path, best: list[s
     assert answer["residual"] > 1e-3
     assert "NOT converge" in found.err
     assert "--sweeps" in found.err
+
+
+def test_time_and_width_give_an_interval(tmp_path: Path) -> None:
+    path = tmp_path / "grid.uai"
+    write_network(path, to_uai(random_ising(grid(4, 4), scale=1.0, seed=0)))
+    found = run("infer", str(path), "--time", "300", "--max-width", "2", "--json").json()
+    assert found["kind"] == "exact"
+    assert found["lower"] == found["upper"] == found["log_partition"]
+    assert found["width"] <= 2
+    exact = run("infer", str(path), "--json").json()
+    assert found["log_partition"] == pytest.approx(exact["log_partition"])
+
+
+def test_time_goes_with_no_other_method(network: Path) -> None:
+    for other in (["--best"], ["--method", "bp"]):
+        assert run("infer", str(network), "--time", "1", *other).code == 2

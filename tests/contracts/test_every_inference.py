@@ -18,12 +18,15 @@ from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials, batch, dense_potentials
 from mrflearn.inference.annealed import AnnealedImportance
+from mrflearn.inference.anytime import Anytime
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Beliefs, Maximiser, Sampler
 from mrflearn.inference.chain import Chain
 from mrflearn.inference.enumeration import Enumeration
+from mrflearn.inference.join_graph import JoinGraphPropagation
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.mean_field import MeanField
+from mrflearn.inference.mini_bucket import MiniBucket
 from mrflearn.inference.sampling import Gibbs
 from mrflearn.inference.tree_reweighted import TreeReweighted
 from support.fields import SHAPES, TREES, fields, random_field, tiny_batch, tiny_field
@@ -51,6 +54,14 @@ METHODS: dict[str, Method] = {
         BeliefPropagation(schedule="residual"), "approximation", "trees", 1e-8
     ),
     "tree-reweighted": Method(TreeReweighted(), "upper bound", "trees", 1e-8),
+    "mini-bucket": Method(MiniBucket(width=1, max_steps=20), "upper bound", "trees"),
+    "lower mini-bucket": Method(
+        MiniBucket(width=1, side="lower", max_steps=20), "lower bound", "trees"
+    ),
+    "join-graph propagation": Method(
+        JoinGraphPropagation(width=1, max_sweeps=50), "approximation", "trees"
+    ),
+    "anytime": Method(Anytime(seconds=60.0), "exact"),
     "mean field": Method(MeanField(), "lower bound", "nowhere", 1e-8),
     "Gibbs": Method(Gibbs(), None, "nowhere", independent=False),
     "annealed importance": Method(AnnealedImportance(temperatures=100), None, "nowhere"),

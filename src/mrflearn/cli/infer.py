@@ -23,6 +23,7 @@ from mrflearn.io import uai
 from mrflearn.io.samples import SampleTable, read_samples, write_samples
 
 DIGITS = 1e-3  # published values are rounded, but not so far
+SECONDS = 20.0  # taken where only a width is given
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
 
@@ -49,6 +50,9 @@ def infer(
     refuse_idle(ctx, dict.fromkeys(own, "goes with a saved field."))
     if best and (compare or method in ("trw", "mean-field")):
         raise typer.BadParameter("--best goes with --method auto, exact or bp, and no --compare.")
+    timed = limits["time"] is not None or limits["max_width"] is not None
+    if timed and (best or method != "auto"):
+        raise typer.BadParameter("--time and --max-width go with --method auto, and no --best.")
     observed = {} if evidence is None else uai.read_evidence(found(Path(evidence)))
     potentials = from_uai(uai.read_network(network))
     answering = _inference(method, **limits)
@@ -82,6 +86,9 @@ def infer(
             "--damping nearer to 1, or another --method."
         )
     facts["log_score" if best else "log_partition"] = Nats(value)
+    if timed:
+        facts |= {side: Nats(float(getattr(result, side).sum())) for side in ("lower", "upper")}
+        facts["width"] = result.width
     facts |= {name: getattr(result, name) for name in ("kind", "converged", "sweeps", "residual")}
     if best:
         states = result.assignment.tolist()
@@ -146,7 +153,16 @@ def _marginals(marginals: list[Any], observed: dict[int, int]) -> list[Block]:
     return [Data({"marginals": marginals}), Table(("variable", "marginal"), rows), *rest]
 
 
-def _inference(method: str, memory: float, damping: float, sweeps: int) -> Any:
+def _inference(
+    method: str,
+    memory: float,
+    damping: float,
+    sweeps: int,
+    time: float | None,
+    max_width: int | None,
+) -> Any:
+    if time is not None or max_width is not None:
+        return inference.Anytime(time or SECONDS, int(memory * 2**30), max_width)
     exact = inference.JunctionTree(memory_limit=int(memory * 2**30))
     propagation = inference.BeliefPropagation(max_sweeps=sweeps, tolerance=1e-8, damping=damping)
     return {

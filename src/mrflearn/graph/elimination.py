@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -32,6 +33,7 @@ HOPELESS = 40.0  # log2 of the table entries at which an order is given up
 FILL_LIMIT = 5000  # variables beyond which min-fill, the slowest rule, is left out
 FILL_EFFORT = 6000  # variables to order by min-fill in all, over restarts with other ties
 MOST_RESTARTS = 16
+FEW_RESTARTS = 4  # where splitting makes up for what an order lacks
 MOST_ROUNDS = 64  # of independent sets
 SMALL_TABLE = 12.0  # log2 of the entries that cost no more than the call that handles them
 
@@ -58,7 +60,7 @@ def orders(near: Neighbours, weights: list[float]) -> Iterator[list[int] | TooWi
 
 
 def _greedy(
-    near: Neighbours, weights: list[float], *, fill: bool, seed: int
+    near: Neighbours, weights: list[float], *, fill: bool, seed: int, hopeless: float = HOPELESS
 ) -> list[int] | TooWide:
     """Always the variable of least cost next, in the graph as it has become; ties at random.
 
@@ -88,7 +90,7 @@ def _greedy(
             heapq.heappush(heap, keys[variable])
             continue
         order.append(variable)
-        if sizes[variable] > HOPELESS:
+        if sizes[variable] > hopeless:
             return TooWide(len(near[variable]) + 1, sizes[variable])
         for other in _join_neighbours(near, weights, sizes, variable, wide=fill):
             keys[other] = key_of(other)
@@ -154,6 +156,18 @@ def _sweep(near: Neighbours, weights: list[float]) -> list[int] | TooWide:
             for other in sorted(newcomers[variable]):
                 front[other] = len(order)
     return order
+
+
+def orders_of_any_width(near: Neighbours, weights: list[float]) -> Iterator[list[int]]:
+    """Greedy orders for those who split tables that are too wide."""
+    yield cast("list[int]", _greedy(near, weights, fill=False, seed=0, hopeless=math.inf))
+    sweep = _sweep(near, weights)
+    if not isinstance(sweep, TooWide):
+        yield sweep
+    if len(near) <= FILL_LIMIT:
+        for seed in range(FEW_RESTARTS):
+            found = _greedy(near, weights, fill=True, seed=seed, hopeless=math.inf)
+            yield cast("list[int]", found)
 
 
 def independent_sets(near: Neighbours, weights: list[float]) -> list[int] | None:
@@ -274,7 +288,7 @@ def find_elimination(structure: EliminationStructure) -> Elimination | TooWide:
     best: Elimination | None = None
     failures = []
     for order in orders(near, weights):
-        outcome = order if isinstance(order, TooWide) else _follow(structure, near, order)
+        outcome = order if isinstance(order, TooWide) else follow(structure, near, order)
         if isinstance(outcome, TooWide):
             failures.append(outcome)
         elif best is None or outcome.total < best.total:
@@ -290,13 +304,13 @@ def lower(structure: EliminationStructure, found: Elimination) -> Elimination:
         return found
     near = structure.neighbours()
     order = independent_sets(near, [math.log2(count) for count in structure.states])
-    other = None if order is None else _follow(structure, near, order)
+    other = None if order is None else follow(structure, near, order)
     if isinstance(other, Elimination) and other.total <= CHEAP and other.cost < found.cost:
         return other
     return found
 
 
-def _follow(
+def follow(
     structure: EliminationStructure, near: Neighbours, order: list[int]
 ) -> Elimination | TooWide:
     """The tables that an order leads to."""
@@ -442,7 +456,11 @@ def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
     elimination = find_elimination(structure)
     if isinstance(elimination, TooWide):
         return elimination
-    elimination = lower(structure, elimination)
+    return plan_of(structure, lower(structure, elimination))
+
+
+def plan_of(structure: EliminationStructure, elimination: Elimination) -> EliminationPlan:
+    """The steps of an elimination."""
     place = {variable: k for k, variable in enumerate(elimination.order)}
     orders, factor_axes = [], []
     inside: list[list[int]] = [[] for _ in elimination.order]

@@ -7,6 +7,7 @@ from mrflearn._lazy import lazy
 if TYPE_CHECKING:
     from mrflearn.inference.annealed import AnnealedEstimate as AnnealedEstimate
     from mrflearn.inference.annealed import AnnealedImportance as AnnealedImportance
+    from mrflearn.inference.anytime import Anytime as Anytime
     from mrflearn.inference.automatic import Automatic as Automatic
     from mrflearn.inference.belief_propagation import BeliefPropagation as BeliefPropagation
     from mrflearn.inference.beliefs import Beliefs as Beliefs
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from mrflearn.inference.chain import Chain as Chain
     from mrflearn.inference.decoding import best_list as best_list
     from mrflearn.inference.enumeration import Enumeration as Enumeration
+    from mrflearn.inference.join_graph import JoinGraphPropagation as JoinGraphPropagation
     from mrflearn.inference.junction_tree import JunctionTree as JunctionTree
     from mrflearn.inference.lifted import rings_of_torus as rings_of_torus
     from mrflearn.inference.mean_field import MeanField as MeanField
+    from mrflearn.inference.mini_bucket import MiniBucket as MiniBucket
     from mrflearn.inference.sampling import Draw as Draw
     from mrflearn.inference.sampling import Drawing as Drawing
     from mrflearn.inference.sampling import Gibbs as Gibbs

@@ -19,7 +19,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.kernels.gradients import once
 
-Kind = Literal["exact", "upper bound", "lower bound", "approximation"]
+Kind = Literal["exact", "upper bound", "lower bound", "approximation", "estimate in bounds"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,8 @@ class Beliefs:
     Marginals are probabilities; `variables` is zero beyond a variable's own states.  Where a
     component has no possible assignment its log-partition is -inf and all its beliefs are zero.
     `warm` is where an iteration ended (the messages): the next one on this graph may start there.
+    `lower` and `upper` are certified bounds on log Z, by component, where a method finds both;
+    `width` is that of the tables which the answer took, where a method chooses it.
     """
 
     log_partition: Float[Tensor, " c"]
@@ -39,6 +41,9 @@ class Beliefs:
     residual: Tensor | float = 0.0
     converged: bool = True
     warm: Tensor | None = None
+    lower: Float[Tensor, " c"] | None = None
+    upper: Float[Tensor, " c"] | None = None
+    width: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

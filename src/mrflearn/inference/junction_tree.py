@@ -106,6 +106,16 @@ class CliqueTree:
                 quotient = divide(arithmetic, total, table.within(arithmetic))
                 down[batch.down + child] = ScaledTable.of(arithmetic, quotient)
 
+    def deliver(self, log_partition: Float[Tensor, " c"], found: Beliefs) -> None:
+        """Writes the probabilities of all packs into the beliefs of variables and factors."""
+        # Where one part of a component is impossible, so are the parts not joined to it.
+        possible = log_partition > -torch.inf
+        for form, pack in zip(self.schedule.packs, self.packs, strict=True):
+            belief = pack.values
+            if not bool(possible.all()):
+                belief = belief * along_first(possible[form.component].to(belief.dtype), belief)
+            form.deliver(belief, found.variables, found.factors)
+
     def trace(
         self, messages: Messages, states: Int[Tensor, "v k"], choose: Callable[[Tensor], Tensor]
     ) -> None:
@@ -133,7 +143,7 @@ def _sums(
 ) -> list[Tensor]:
     """The products of the inputs, summed onto each of the wanted axes."""
     tables = [(table.within(arithmetic), axes) for table, axes in inputs]
-    if prod(sizes) > BLOCK or (len(sizes) > FEW_AXES and len(tables[0][0]) == 1):
+    if prod(sizes) > BLOCK or len(sizes) > FEW_AXES:
         return _sums_by_blocks(arithmetic, sizes, tables, wanted)
     views = [
         values[(slice(None), *(slice(None) if i in axes else None for i in range(len(sizes))))]
@@ -153,7 +163,7 @@ def _sums_by_blocks(
     tables: Sequence[tuple[Tensor, Axes]],
     wanted: Sequence[Axes],
 ) -> list[Tensor]:
-    """The same for one large clique, whose table is never formed whole.
+    """The same for large cliques, or many axes: a table of over `BLOCK` entries is never whole.
 
     One block for every state of its leading variables, small enough for the processor's cache.
     """
@@ -163,8 +173,9 @@ def _sums_by_blocks(
         fixed += 1
     axes = tuple(range(fixed, len(sizes)))
     operands = [(values.movedim(0, -1), present) for values, present in tables]
+    copies = operands[0][0].shape[-1]
     sums = [
-        operands[0][0].new_full((*(sizes[axis] for axis in keep), 1), arithmetic.zero)
+        operands[0][0].new_full((*(sizes[axis] for axis in keep), copies), arithmetic.zero)
         for keep in wanted
     ]
     for states in product(*(range(size) for size in sizes[:fixed])):
@@ -211,10 +222,12 @@ GIB = 2**30
 class JunctionTree(BeliefMethod, Sampler):
     """Exact answers by eliminating variables one by one, within a limit on memory (in bytes).
 
-    Components are worked on together, as many at a time as the limit allows.
+    Components are worked on together, as many at a time as the limit allows.  Graphs that are wider
+    than `max_width`, where that is given, are refused.
     """
 
     memory_limit: int = 4 * GIB
+    max_width: int | None = None
 
     def refuses(self, graph: FactorGraph) -> str | None:
         """Why this graph cannot be handled: the width found and the memory it would take."""
@@ -240,10 +253,12 @@ class JunctionTree(BeliefMethod, Sampler):
                 f"every elimination order tried meets a table over {plan.variables} variables "
                 f"(2^{plan.log2_entries:.0f} entries) or more"
             )
-        needed = plan.entries * 8
+        needed, width = plan.entries * 8, plan.elimination.width
+        if self.max_width is not None and width > self.max_width:
+            return f"width {width} was found, and max_width is {self.max_width}"
         if needed <= self.memory_limit:
             return None
-        return f"width {plan.elimination.width} was found, which takes {size_in_words(needed)}"
+        return f"width {width} was found, which takes {size_in_words(needed)}"
 
     @one_thread()
     def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
@@ -253,13 +268,7 @@ class JunctionTree(BeliefMethod, Sampler):
             log_partition = tree.log_partition(messages, graph.components)
             found.log_partition.add_(log_partition)
             tree.distribute(messages)
-            # Where one part of a component is impossible, so are the parts not joined to it.
-            possible = log_partition > -torch.inf
-            for form, pack in zip(tree.schedule.packs, tree.packs, strict=True):
-                belief = pack.values
-                if not bool(possible.all()):
-                    belief = belief * along_first(possible[form.component].to(belief.dtype), belief)
-                form.deliver(belief, found.variables, found.factors)
+            tree.deliver(log_partition, found)
         return found
 
     def best(self, potentials: Potentials) -> Decoding:
