@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from mrflearn.io.arpa import Arpa as Arpa
     from mrflearn.io.arpa import read_arpa as read_arpa
     from mrflearn.io.arpa import write_arpa as write_arpa
+    from mrflearn.io.bif import read_bif as read_bif
+    from mrflearn.io.bif import write_bif as write_bif
     from mrflearn.io.conllu import ConlluRow as ConlluRow
     from mrflearn.io.conllu import ConlluSentence as ConlluSentence
     from mrflearn.io.conllu import read_conllu as read_conllu
