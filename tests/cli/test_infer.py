@@ -184,3 +184,51 @@ def test_propagation_that_does_not_converge_says_so(tmp_path: Path, best: list[s
     assert answer["residual"] > 1e-3
     assert "NOT converge" in found.err
     assert "--sweeps" in found.err
+
+
+BIF = """network lawn {
+}
+variable rain {
+  type discrete [ 2 ] { no, yes };
+}
+variable wet {
+  type discrete [ 2 ] { dry, wet };
+}
+probability ( rain ) {
+  table 0.75, 0.25;
+}
+probability ( wet | rain ) {
+  (no) 0.9, 0.1;
+  (yes) 0.4, 0.6;
+}
+"""
+
+
+@pytest.fixture
+def lawn(tmp_path: Path) -> Path:
+    path = tmp_path / "lawn.bif"
+    path.write_text(BIF)
+    return path
+
+
+def test_a_network_with_names_is_answered_in_names(lawn: Path) -> None:
+    answer = run("infer", str(lawn), "--given", "wet=wet", "--json").json()
+    assert answer["log_partition"] == pytest.approx(math.log(0.225))
+    assert answer["marginals"]["rain"]["yes"] == pytest.approx(0.15 / 0.225)
+    assert answer["marginals"]["wet"] == {"dry": 0.0, "wet": 1.0}
+    best = run("infer", str(lawn), "--given", "wet=wet", "--best", "--json").json()
+    assert best["states"] == {"rain": "yes", "wet": "wet"}
+    shown = run("infer", str(lawn)).out
+    assert "no 0.7500, yes 0.2500" in shown
+
+
+def test_evidence_by_name_goes_for_uai_files_too(network: Path) -> None:
+    answer = run("infer", str(network), "--given", "x1=0", "--json").json()
+    assert answer["log_partition"] == pytest.approx(math.log(0.475))
+
+
+@pytest.mark.parametrize(("given", "code"), [("wet", 2), ("wte=wet", 1), ("wet=moist", 1)])
+def test_evidence_that_is_not_there_is_refused(lawn: Path, given: str, code: int) -> None:
+    found = run("infer", str(lawn), "--given", given)
+    assert found.code == code
+    assert "wet" in found.err

@@ -1,4 +1,4 @@
-"""`mrflearn infer`: log Z and marginals, or the best states, of a network in UAI format."""
+"""`mrflearn infer`: log Z and marginals, or the best states, of a network in a file."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from mrflearn.evaluation.recovery import marginal_error, partition_agreement
 from mrflearn.graph.evidence import condition
 from mrflearn.graph.networks import from_uai
 from mrflearn.io import uai
+from mrflearn.io.formats import FORMATS, guess_format
+from mrflearn.network import Network
 
 DIGITS = 1e-3  # published values are rounded, but not so far
 SHOWN = 12  # variables listed when people read the answer; --json has them all
@@ -25,6 +27,7 @@ SHOWN = 12  # variables listed when people read the answer; --json has them all
 def infer(
     network: Path,
     evidence: Path | None,
+    given: list[str] | None,
     method: str,
     compare: bool,
     best: bool,
@@ -35,7 +38,9 @@ def infer(
     if best and (compare or method in ("trw", "mean-field")):
         raise typer.BadParameter("--best goes with --method auto, exact or bp, and no --compare.")
     observed = uai.read_evidence(evidence) if evidence is not None else {}
-    potentials = from_uai(uai.read_network(network))
+    record = _read(network)
+    observed |= _observed(record, given or [])
+    potentials = from_uai(record)
     answering = _inference(method, **limits)
     started = time.perf_counter()
     reduced = condition(potentials, observed)
@@ -51,11 +56,11 @@ def infer(
     if value == -math.inf:
         # A lower bound of -inf proves nothing, nor does a search that is not exact.
         proved = result.kind == "exact" if best else result.kind != "lower bound"
-        given = " that agrees with the evidence" if observed else ""
-        problem = f"no state{given} is possible: every one meets a factor of value 0."
+        agreeing = " that agrees with the evidence" if observed else ""
+        problem = f"no state{agreeing} is possible: every one meets a factor of value 0."
         if not proved:
             problem = (
-                f"{facts['method']} found no possible state{given}; there may be none, which "
+                f"{facts['method']} found no possible state{agreeing}; there may be none, which "
                 "--method exact can tell."
             )
         raise InferenceError(f"{network}: {problem}")
@@ -70,25 +75,69 @@ def infer(
     facts |= {name: getattr(result, name) for name in ("kind", "converged", "sweeps", "residual")}
     if best:
         states = result.assignment.tolist()
-        answer: list[Block] = [Data({"states": states}), Text(" ".join(map(str, states)))]
+        answer = _states(record, states)
     else:
         rows = zip(result.variables.tolist(), potentials.graph.states.tolist(), strict=True)
         marginals = [row[:count] for row, count in rows]
-        answer = _marginals(marginals, observed)
+        answer = _marginals(record, marginals, observed)
     facts["seconds"] = round(time.perf_counter() - started, 4)
     if compare:
         facts |= _compare(network, value, result.kind, marginals)
     show([Facts(facts, floats=".9g"), *answer], as_json=as_json)
 
 
-def _marginals(marginals: list[Any], observed: dict[int, int]) -> list[Block]:
-    rows = [
-        (f"{v}{' (observed)' if v in observed else ''}", " ".join(f"{p:.4f}" for p in own))
-        for v, own in enumerate(marginals[:SHOWN])
-    ]
+def _read(path: Path) -> uai.UaiNetwork:
+    """The network in a file, which is in UAI format where the ending says nothing else."""
+    try:
+        form = FORMATS[guess_format(path)]
+    except DataError:
+        form = FORMATS["uai"]
+    network: uai.UaiNetwork = (form if form.record == "networks" else FORMATS["uai"]).read(path)
+    return network
+
+
+def _observed(network: uai.UaiNetwork, given: list[str]) -> dict[int, int]:
+    """The states that `--given NAME=STATE` names, by number."""
+    pairs = [words.partition("=") for words in given]
+    for name, sign, _ in pairs:
+        if not sign:
+            raise typer.BadParameter(f"--given {name}: an observed state is NAME=STATE.")
+    return Network.from_uai(network).numbered({name: state for name, _, state in pairs})
+
+
+def _states(network: uai.UaiNetwork, states: list[int]) -> list[Block]:
+    """The state of each variable: numbers, or names where the network has any."""
+    if not network.names:
+        return [Data({"states": states}), Text(" ".join(map(str, states)))]
+    named = {network.name(v): network.labels_of(v)[state] for v, state in enumerate(states)}
+    return [Data({"states": named}), Table(("variable", "state"), list(named.items()))]
+
+
+def _marginals(
+    network: uai.UaiNetwork, marginals: list[Any], observed: dict[int, int]
+) -> list[Block]:
+    """Every variable's probabilities, by names where the network has any."""
+    named, rows = bool(network.names), []
+    for v, own in enumerate(marginals[:SHOWN]):
+        words = [f"{p:.4f}" for p in own]
+        if named:
+            words = [f"{label} {p}" for label, p in zip(network.labels_of(v), words, strict=True)]
+        name = network.name(v) if named else str(v)
+        rows.append(
+            (
+                f"{name}{' (observed)' if v in observed else ''}",
+                (", " if named else " ").join(words),
+            )
+        )
     more = len(marginals) - SHOWN
     rest = [Text(f"... and {more} more; --json prints all.")] if more > 0 else []
-    return [Data({"marginals": marginals}), Table(("variable", "marginal"), rows), *rest]
+    data: Any = marginals
+    if named:
+        data = {
+            network.name(v): dict(zip(network.labels_of(v), own, strict=True))
+            for v, own in enumerate(marginals)
+        }
+    return [Data({"marginals": data}), Table(("variable", "marginal"), rows), *rest]
 
 
 def _inference(method: str, memory: float, damping: float, sweeps: int) -> Any:

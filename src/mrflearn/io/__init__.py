@@ -77,5 +77,7 @@ if TYPE_CHECKING:
     from mrflearn.io.vectors import NamedVectors as NamedVectors
     from mrflearn.io.vectors import read_vectors as read_vectors
     from mrflearn.io.vectors import write_vectors as write_vectors
+    from mrflearn.io.xmlbif import read_xmlbif as read_xmlbif
+    from mrflearn.io.xmlbif import write_xmlbif as write_xmlbif
 
 __getattr__, __dir__ = lazy(__name__)

@@ -1,9 +1,9 @@
 """BIF files: Bayesian networks with named variables and labelled states.
 
 The Interchange Format, version 0.15, as bnlearn's repository, GeNIe, pgmpy and pyAgrum write it.
-A table of a variable with parents stands row by row, `(parents' labels) p, p;`, with a `default` for
-the rows left out, or in one run behind `table`, in which the last parent changes fastest and the
-variable itself slowest.  Properties and comments are skipped.
+A table of a variable with parents stands row by row, `(parents' labels) p, p;`, with a `default`
+for the rows left out, or in one run behind `table`, in which the last parent changes fastest and
+the variable itself slowest.  Properties and comments are skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BifTokens:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._tokens = self._found(lines)
-        self._next = next(self._tokens, None)
+        self._seen: list[str | None] = []  # read no further than asked: errors name the line
 
     @staticmethod
     def _found(lines: Iterable[str]) -> Iterator[str]:
@@ -53,16 +53,18 @@ class BifTokens:
     @property
     def coming(self) -> str | None:
         """The next token, which stays; None at the end."""
-        return self._next
+        if not self._seen:
+            self._seen.append(next(self._tokens, None))
+        return self._seen[0]
 
     def take(self, wanted: str = "") -> str:
         """The next token, which must be the wanted one where there is one."""
-        token = self._next
+        token = self.coming
         if token is None:
             raise DataError(f"the file ends where {wanted or 'more'} should be. Is it cut short?")
         if wanted and token != wanted:
             raise DataError(f"here should be {wanted!r}, not {token[:40]!r}.")
-        self._next = next(self._tokens, None)
+        self._seen.clear()
         return token
 
     def name(self, what: str) -> str:
@@ -83,7 +85,7 @@ class BifTokens:
         return found
 
     def numbers(self, count: int) -> Table:
-        """This many probabilities, and the semicolon behind them."""
+        """So many probabilities, and the semicolon behind them."""
         words = self.names("a probability", ";")
         values = np.array([to_number(word) for word in words])
         if len(values) != count:
@@ -109,7 +111,7 @@ def read_bif(path: PathLike) -> UaiNetwork:
     found: dict[str, tuple[tuple[int, ...], Table]] = {}
     with Lines(path) as lines:
         tokens = BifTokens(lines)
-        if tokens.coming != "network":
+        if str(tokens.coming) != "network":
             raise DataError("the file should start with 'network'. Is it in BIF?")
         while tokens.coming is not None:
             block = tokens.take()

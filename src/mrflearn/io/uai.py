@@ -187,8 +187,8 @@ class UaiNetwork:
 
     def labels_of(self, variable: int) -> tuple[str, ...]:
         """The labels of a variable's states, their numbers where they have none."""
-        return self.labels[variable] if self.labels else tuple(
-            map(str, range(self.states[variable]))
+        return (
+            self.labels[variable] if self.labels else tuple(map(str, range(self.states[variable])))
         )
 
 

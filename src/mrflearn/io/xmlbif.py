@@ -20,20 +20,6 @@ from mrflearn.io.uai import MOST_AXES, Table, UaiNetwork
 
 TEXTS = {"NAME", "OUTCOME", "FOR", "GIVEN", "TABLE"}  # elements of text; others are skipped
 HEADER = """<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE BIF [
-  <!ELEMENT BIF ( NETWORK )*>
-  <!ATTLIST BIF VERSION CDATA #REQUIRED>
-  <!ELEMENT NETWORK ( NAME, ( PROPERTY | VARIABLE | DEFINITION )* )>
-  <!ELEMENT NAME (#PCDATA)>
-  <!ELEMENT VARIABLE ( NAME, ( OUTCOME | PROPERTY )* ) >
-  <!ATTLIST VARIABLE TYPE (nature|decision|utility) "nature">
-  <!ELEMENT OUTCOME (#PCDATA)>
-  <!ELEMENT DEFINITION ( FOR | GIVEN | TABLE | PROPERTY )* >
-  <!ELEMENT FOR (#PCDATA)>
-  <!ELEMENT GIVEN (#PCDATA)>
-  <!ELEMENT TABLE (#PCDATA)>
-  <!ELEMENT PROPERTY (#PCDATA)>
-]>
 <BIF VERSION="0.3">
 <NETWORK>
 <NAME>unknown</NAME>
@@ -159,9 +145,13 @@ def write_xmlbif(path: PathLike, network: UaiNetwork) -> None:
     with write_text(path) as stream:
         stream.write(HEADER)
         for v in range(len(network.states)):
-            outcomes = "".join(f"  <OUTCOME>{_text(own)}</OUTCOME>\n" for own in network.labels_of(v))
+            outcomes = "".join(
+                f"  <OUTCOME>{_text(own)}</OUTCOME>\n" for own in network.labels_of(v)
+            )
             name = _text(network.name(v))
-            stream.write(f'<VARIABLE TYPE="nature">\n  <NAME>{name}</NAME>\n{outcomes}</VARIABLE>\n')
+            stream.write(
+                f'<VARIABLE TYPE="nature">\n  <NAME>{name}</NAME>\n{outcomes}</VARIABLE>\n'
+            )
         for v in range(len(network.states)):
             scope, table = conditionals[v]
             given = "".join(f"  <GIVEN>{_text(network.name(u))}</GIVEN>\n" for u in scope[:-1])

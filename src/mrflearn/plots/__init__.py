@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mrflearn.plots.fields import draw_recovery as draw_recovery
     from mrflearn.plots.labels import draw_confusion as draw_confusion
     from mrflearn.plots.labels import draw_reliability as draw_reliability
+    from mrflearn.plots.networks import draw_network as draw_network
     from mrflearn.plots.page import Page as Page
     from mrflearn.plots.text import vector_map as vector_map
 
