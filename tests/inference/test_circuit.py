@@ -44,7 +44,7 @@ def test_both_ways_to_answer_agree(name: str, limit: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(circuit, "MOST_ENTRIES", limit)
     field = tiny_field(name, 3, forbidden=0.2)
     compiled = CompiledField(field)
-    assert (compiled.circuit is None) == (limit == 0)
+    assert compiled.circuit is None or limit
     check(field, compiled, [{}, {0: 0}, {0: int(field.graph.states[0]) - 1}])
 
 

@@ -40,6 +40,7 @@ EXACT = JunctionTree()
 MOST_DENSE = 2**26  # entries of all tables, looked through once for those that are possible
 MOST_ENTRIES = 2**22  # possible entries that are written out
 AT_ONCE = 2**15  # entries times evidences that are worked on together, so that caches hold them
+TINY = 1e-250  # the least weight of a possible entry beside the largest of its table
 MOST_JOINT = 2**16  # joint states of variables asked about together
 
 
@@ -342,6 +343,8 @@ def make_circuit(potentials: Potentials) -> Circuit | None:
             _prune(cliques, first)
     counts = [int(own.possible.sum()) for own in cliques]
     if sum(counts) > MOST_ENTRIES or not all(counts):  # 0: nothing at all is possible
+        return None
+    if any(own.weights[own.possible].min() < TINY for own in cliques):
         return None
     return _written_out(cliques, heights, offset, graph)
 
