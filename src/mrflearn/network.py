@@ -26,6 +26,7 @@ from mrflearn.graph.networks import from_uai
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.automatic import Automatic
 from mrflearn.inference.sampling import Drawing
+from mrflearn.inference.search import BranchAndBound
 from mrflearn.io.files import PathLike
 from mrflearn.io.formats import FORMATS, guess_format
 from mrflearn.io.uai import UaiNetwork
@@ -116,7 +117,7 @@ class Explanation:
         The logarithm of the product of all factors there; of some variables' states, summed over
         all others.
     kind
-        `"exact"` or `"approximation"`.
+        `"optimal"`, or what is proved instead: within how much of the optimum.
 
     """
 
@@ -435,11 +436,12 @@ class Network:
             states = {
                 names[v]: self.variables[names[v]][i] for v, i in zip(scope, place, strict=True)
             }
-            return Explanation(states, total + math.log(joint[place]), kind)
-        best = Automatic().best(self._given(evidence))
+            proved = "optimal" if kind == "exact" else "not proved"
+            return Explanation(states, total + math.log(joint[place]), proved)
+        best = BranchAndBound().best(self._given(evidence))
         score = float(best.score.sum())
         self._insist_possible(score, best.kind)
-        return Explanation(self._named(best.assignment.tolist()), score, best.kind)
+        return Explanation(self._named(best.assignment.tolist()), score, best.certificate)
 
     def log_partition(self, evidence: Evidence | None = None) -> LogPartition:
         """log Z: the logarithm of the sum of all factors' products, over what agrees with evidence.

@@ -232,3 +232,23 @@ def test_evidence_that_is_not_there_is_refused(lawn: Path, given: str, code: int
     found = run("infer", str(lawn), "--given", given)
     assert found.code == code
     assert "wet" in found.err
+
+
+def test_the_best_states_of_a_wide_network_come_with_what_is_proved(tmp_path: Path) -> None:
+    from mrflearn.graph.builders import complete
+    from mrflearn.graph.gauges import random_ising
+    from mrflearn.graph.networks import to_uai
+    from mrflearn.inference import JunctionTree
+    from mrflearn.io.uai import write_network
+
+    field = random_ising(complete(12), scale=1.0)
+    write_network(tmp_path / "wide.uai", to_uai(field))
+    best = float(JunctionTree().best(field).score)
+    found = run("infer", str(tmp_path / "wide.uai"), "--best", "--memory", "0.005", "--json")
+    answer = found.json()
+    assert "upper bound" in found.err
+    assert answer["kind"] == "optimal"
+    assert answer["log_score"] == pytest.approx(best)
+    assert answer["upper_bound"] == pytest.approx(best)
+    narrow = run("infer", str(tmp_path / "wide.uai"), "--best", "--json")
+    assert (narrow.json()["kind"], narrow.err) == ("optimal", "")

@@ -41,7 +41,7 @@ def infer(
     record = _read(network)
     observed |= _observed(record, given or [])
     potentials = from_uai(record)
-    answering = _inference(method, **limits)
+    answering = _inference("search" if best and method == "auto" else method, **limits)
     started = time.perf_counter()
     reduced = condition(potentials, observed)
     facts: dict[str, Any] = {
@@ -74,6 +74,9 @@ def infer(
     facts["log_score" if best else "log_partition"] = Nats(value)
     facts |= {name: getattr(result, name) for name in ("kind", "converged", "sweeps", "residual")}
     if best:
+        facts["kind"] = result.certificate
+        if result.upper is not None:
+            facts["upper_bound"] = Nats(float(result.upper.sum()))
         states = result.assignment.tolist()
         answer = _states(record, states)
     else:
@@ -145,6 +148,7 @@ def _inference(method: str, memory: float, damping: float, sweeps: int) -> Any:
     propagation = inference.BeliefPropagation(max_sweeps=sweeps, tolerance=1e-8, damping=damping)
     return {
         "auto": inference.Automatic(exact, propagation),
+        "search": inference.BranchAndBound(exact, memory_limit=int(memory * 2**30)),
         "exact": exact,
         "bp": propagation,
         "trw": inference.TreeReweighted(max_sweeps=sweeps, tolerance=1e-8, damping=damping),
@@ -157,7 +161,11 @@ def _name(answering: Any, graph: Any) -> str:
     if hasattr(answering, "chosen"):
         answering, refusal = answering.chosen(graph)
         if refusal is not None:
-            remark(f"{refusal} Answering by belief propagation, which is approximate.")
+            searching = isinstance(answering, inference.BranchAndBound)
+            other = "a search with an upper bound" if searching else "belief propagation"
+            remark(
+                f"{refusal} Answering by {other}{'' if searching else ', which is approximate'}."
+            )
     return type(answering).__name__
 
 

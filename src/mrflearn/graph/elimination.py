@@ -50,19 +50,20 @@ def orders(near: Neighbours, weights: list[float]) -> Iterator[list[int] | TooWi
     if core > HOPELESS:  # every variable has two states or more
         yield TooWide(core + 1, core + 1.0)
         return
-    yield _greedy(near, weights, fill=False, seed=0)
+    yield greedy_order(near, weights, fill=False, seed=0)
     yield _sweep(near, weights)
     if len(near) <= FILL_LIMIT:
         for seed in range(max(1, min(MOST_RESTARTS, FILL_EFFORT // max(1, len(near))))):
-            yield _greedy(near, weights, fill=True, seed=seed)
+            yield greedy_order(near, weights, fill=True, seed=seed)
 
 
-def _greedy(
-    near: Neighbours, weights: list[float], *, fill: bool, seed: int
+def greedy_order(
+    near: Neighbours, weights: list[float], *, fill: bool, seed: int, most: float = HOPELESS
 ) -> list[int] | TooWide:
     """Always the variable of least cost next, in the graph as it has become; ties at random.
 
-    The cost is the size of the table or, with `fill`, the edges to add, and then the size.
+    The cost is the size of the table or, with `fill`, the edges to add, and then the size.  At a
+    table of more than 2^`most` entries it is given up.
     """
     near = [set(others) for others in near]
     sizes = [weights[v] + sum(weights[u] for u in others) for v, others in enumerate(near)]
@@ -88,7 +89,7 @@ def _greedy(
             heapq.heappush(heap, keys[variable])
             continue
         order.append(variable)
-        if sizes[variable] > HOPELESS:
+        if sizes[variable] > most:
             return TooWide(len(near[variable]) + 1, sizes[variable])
         for other in _join_neighbours(near, weights, sizes, variable, wide=fill):
             keys[other] = key_of(other)
