@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mrflearn.inference.sampling import effective_draws as effective_draws
     from mrflearn.inference.sampling import split_r_hat as split_r_hat
     from mrflearn.inference.search import BranchAndBound as BranchAndBound
+    from mrflearn.inference.tempering import ParallelTempering as ParallelTempering
     from mrflearn.inference.tree_reweighted import TreeReweighted as TreeReweighted
 
 __getattr__, __dir__ = lazy(__name__)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -382,7 +382,7 @@ def _cliques(
             scores = scores + _spread(tables[group][row], own, scope, states)
         possible = scores > -math.inf
         for child in children[k]:
-            message = before[child].possible.any(axis=-1)
+            message: NDArray[Any] = np.any(before[child].possible, axis=-1)
             own = before[child].variables[:-1]
             possible &= _spread(message, own, tuple(variables[list(scope)].tolist()), None)
         top = float(scores.max(initial=-math.inf, where=possible))
@@ -393,11 +393,8 @@ def _cliques(
 
 
 def _spread(
-    table: NDArray[np.generic],
-    own: Sequence[int],
-    scope: Sequence[int],
-    states: Sequence[int] | None,
-) -> NDArray[np.generic]:
+    table: NDArray[Any], own: Sequence[int], scope: Sequence[int], states: Sequence[int] | None
+) -> NDArray[Any]:
     """A table over some variables, with its axes where they are in a larger scope.
 
     Variables of a single state may be missing in the scope.
@@ -418,7 +415,7 @@ def _prune(cliques: list[Clique], first: int) -> None:
             kept = set(cliques[child].variables[:-1])
             others = tuple(i for i, v in enumerate(clique.variables) if v not in kept)
             left = [v for v in clique.variables if v in kept]
-            message = clique.possible.any(axis=others)
+            message: NDArray[Any] = np.any(clique.possible, axis=others)
             message = _spread(message, left, cliques[child].variables[:-1], None)
             cliques[child].possible[...] &= message[..., None]
 
@@ -436,7 +433,8 @@ def _written_out(
     for height in range(1, max(heights) + 1):
         members = [k for k in order if heights[k] == height]
         first_entry, first_cell = entries, cells
-        starts, begins, slots = [], [], []
+        starts, begins = [], []
+        slots: list[list[Numbers]] = []
         counts: list[int] = []
         for k in members:
             own = cliques[k]
