@@ -212,6 +212,7 @@ def _densest_core(near: Neighbours) -> int:
 
 
 CHEAP = 2**23  # table entries in all that are not worth a search for fewer
+TRIFLING = 2**17  # not even worth a second order, which takes milliseconds
 LEVEL = 2**14  # table entries that take as long as the operations of one more level of the tree
 
 
@@ -274,13 +275,15 @@ def find_elimination(structure: EliminationStructure) -> Elimination | TooWide:
     weights = [math.log2(count) for count in structure.states]
     best: Elimination | None = None
     failures = []
+    tried = []
     for order in orders(near, weights):
+        tried.append(order)
         outcome = order if isinstance(order, TooWide) else _follow(structure, near, order)
         if isinstance(outcome, TooWide):
             failures.append(outcome)
         elif best is None or outcome.total < best.total:
             best = outcome
-        if best is not None and best.total <= CHEAP:
+        if best is not None and best.total <= (TRIFLING if len(tried) < 2 else CHEAP):
             break
     return best or min(failures, key=lambda failure: failure.log2_entries)
 
@@ -420,6 +423,7 @@ class EliminationPlan:
     entries that a step works on, of which there is one at a time.
     """
 
+    found: Elimination  # of fewest entries, before levels were counted
     elimination: Elimination
     steps: tuple[EliminationStep, ...]
     factor_axes: tuple[Axes, ...]  # of each factor, without its single-state variables
@@ -440,10 +444,10 @@ def find_plans(graph: FactorGraph) -> list[tuple[EliminationPlan | TooWide, Repl
 
 def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
     """The steps of the best elimination found."""
-    elimination = find_elimination(structure)
-    if isinstance(elimination, TooWide):
-        return elimination
-    elimination = lower(structure, elimination)
+    found = find_elimination(structure)
+    if isinstance(found, TooWide):
+        return found
+    elimination = lower(structure, found)
     place = {variable: k for k, variable in enumerate(elimination.order)}
     orders, factor_axes = [], []
     inside: list[list[int]] = [[] for _ in elimination.order]
@@ -468,7 +472,8 @@ def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
     twice = max((sum(messages[c] for c in own) for own in children), default=0)
     work = 2 * max(messages, default=0) + 4 * BLOCK
     held = elimination.kept + packed + twice
-    return EliminationPlan(elimination, tuple(steps), tuple(factor_axes), tuple(orders), held, work)
+    inner = tuple(steps), tuple(factor_axes), tuple(orders)
+    return EliminationPlan(found, elimination, *inner, held, work)
 
 
 def _pack(
