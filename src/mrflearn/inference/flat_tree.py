@@ -37,10 +37,11 @@ def _cost(elimination: Elimination) -> int:
 class Draft(NamedTuple):
     """One clique: the cells that each of its inputs multiplies its entries by, and its message.
 
-    The variable that is summed out changes fastest.
+    An input is (the first cell, where from there each entry looks).  The variable that is summed
+    out changes fastest.
     """
 
-    inputs: list[Numbers]
+    inputs: list[tuple[int, Numbers]]
     first: int  # the first cell of the message
     cells: int
     own: int  # the states of the variable
@@ -49,9 +50,12 @@ class Draft(NamedTuple):
 
 
 class FlatLevel(NamedTuple):
-    """Cliques of one height, those of most inputs first, so that a slot's entries are a prefix."""
+    """Cliques of one height, those of most inputs first, so that a slot's entries are a prefix.
 
-    slots: tuple[Numbers, ...]
+    A slot is (the first cell, where from there each entry looks).
+    """
+
+    slots: tuple[tuple[int, Numbers], ...]
     cells: Numbers
     starts: Numbers  # of the entries of each message cell
     lengths: Numbers  # how many there are
@@ -87,9 +91,10 @@ class FlatTree(NamedTuple):
                     cells[place] = np.exp(flat - finite).ravel()
             totals, values = np.zeros(self.cells), []
             for level in self.levels:
-                own = cells[level.slots[0]]
-                for slot in level.slots[1:]:
-                    own[: len(slot)] *= cells[slot]
+                (first, slot), *rest = level.slots
+                own = cells[first:][slot]
+                for first, slot in rest:
+                    own[: len(slot)] *= cells[first:][slot]
                 sums = np.add.reduceat(own, level.starts)
                 top = np.maximum.reduceat(sums, level.cliques)
                 np.add.at(log_z, level.components, np.log(top))
@@ -121,8 +126,8 @@ class FlatTree(NamedTuple):
             sums[sums == 0] = 1.0
             own = values.pop()
             own *= np.repeat(share / sums, level.lengths)
-            for slot in level.slots:
-                np.add.at(shares, slot, own[: len(slot)])
+            for first, slot in level.slots:
+                np.add.at(shares[first:], slot, own[: len(slot)])
             np.add.at(single, level.states, own)
         return shares, single.reshape(graph.variables, graph.most_states)
 
@@ -189,12 +194,12 @@ def _drafts(
             own = structure.scopes[factor]
             entries = math.prod(states[v] for v in own)
             first = factors[group].start + entries * int(replicas.factors[group][number, row])
-            inputs.append(first + _offsets(scope, sizes, own, states, known))
+            inputs.append((first, _offsets(scope, sizes, own, states, known)))
         for child in children[k]:
             own = elimination.cliques[child][1:]
-            inputs.append(drafts[child].first + _offsets(scope, sizes, own, states, known))
+            inputs.append((drafts[child].first, _offsets(scope, sizes, own, states, known)))
         entries = math.prod(sizes)
-        inputs = inputs or [np.zeros(entries, dtype=np.int64)]
+        inputs = inputs or [(0, np.zeros(entries, dtype=np.int64))]
         variable = int(replicas.variables[number, clique[0]])
         cells = entries // sizes[-1]
         component = int(replicas.components[number])
@@ -239,7 +244,7 @@ def _level(drafts: list[Draft], most: int) -> FlatLevel:
     lengths = np.repeat([d.own for d in drafts], sizes)
     return FlatLevel(
         tuple(
-            np.concatenate([d.inputs[i] for d in drafts if len(d.inputs) > i])
+            _slot([d.inputs[i] for d in drafts if len(d.inputs) > i])
             for i in range(len(drafts[0].inputs))
         ),
         cells,
@@ -250,3 +255,10 @@ def _level(drafts: list[Draft], most: int) -> FlatLevel:
         np.array([d.component for d in drafts]),
         np.concatenate([np.tile(d.variable * most + np.arange(d.own), d.cells) for d in drafts]),
     )
+
+
+def _slot(parts: list[tuple[int, Numbers]]) -> tuple[int, Numbers]:
+    """Inputs of several cliques as one; that of a single one is not copied."""
+    if len(parts) == 1:
+        return parts[0]
+    return 0, np.concatenate([first + places for first, places in parts])
