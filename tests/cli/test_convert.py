@@ -68,6 +68,21 @@ def test_alignments_are_written_as_their_ending_says(tmp_path: Path) -> None:
     assert (tmp_path / "b.aln").read_text() == "ACGU-\nACGUU\n"
 
 
+def test_what_conversion_changes_in_an_alignment_is_said(tmp_path: Path) -> None:
+    for source, text, said in (
+        ("a.a3m", ">a\nACklDE\n>b\nACDw-\n", ["3 letters", "insertions", "left out"]),
+        ("a.a2m", ">a\nACkDE\n>b\nAC.D-\n", ["1 letters", "insertions", "left out"]),
+        ("b.fasta", ">a\nACkDE\n>b\nAC.D-\n", ["1 letters", "upper case"]),
+        ("c.fasta", ">a\nACKDEFGHIX\n", ["1 letters", "protein alphabet", "gaps"]),
+        ("d.fasta", ">a\nACKDE\n>b\nAC-D-\n", []),
+    ):
+        (tmp_path / source).write_text(text)
+        done = run("convert", str(tmp_path / source), str(tmp_path / "out.sto"))
+        assert done.code == 0, done.err
+        assert all(word in done.err for word in said), done.err
+        assert ("letters" in done.err) == bool(said), done.err
+
+
 @pytest.mark.parametrize(
     ("source", "target", "says"),
     [

@@ -38,7 +38,7 @@ def test_counts_are_those_of_the_text(text: Path, tmp_path: Path) -> None:
     assert_same(load_moments(kept), expected)
     assert answer["words"] == expected.words
     assert answer["pairs"] == [len(pair.count) for pair in expected.pairs]
-    told = run("count", str(text), "-o", str(kept)).facts()
+    told = run("count", str(text), "-o", str(kept), "--overwrite").facts()
     assert (told["words"], told["sentences"]) == ("40", "15")
 
 
@@ -53,7 +53,8 @@ def test_a_held_out_text_is_counted_over_the_same_words(text: Path, tmp_path: Pa
         "train", "lm", str(like), "--validation", str(kept), *options, "-o", str(tmp_path / "m")
     )
     assert trained.code == 0, trained.err
-    refused = run("count", str(other), "--like", str(like), "--context", "1", "-o", str(kept))
+    words = ("--like", str(like), "--context", "1", "--overwrite", "-o", str(kept))
+    refused = run("count", str(other), *words)
     assert (refused.code, "those of --like" in refused.err) == (2, True)
 
 
@@ -97,3 +98,23 @@ def test_mistakes_are_told(
     names = {"TEXT": str(text), "KEPT": str(kept)}
     found = run(*(names.get(word, word) for word in words))
     assert (found.code, says in " ".join(found.err.split())) == (code, True), found.err
+
+
+def test_counts_are_replaced_only_on_request(text: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "text.moments"
+    kept.write_bytes(b"of another text")
+    refused = run("count", str(text), "-o", str(kept))
+    assert refused.code == 1
+    assert "--overwrite" in refused.err
+    assert kept.read_bytes() == b"of another text"
+    assert run("count", str(text), "-o", str(kept), "--overwrite").code == 0
+    assert load_moments(kept).words == 40
+
+
+def test_counts_without_a_place_are_found_before_the_text_is_read(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"\xff\xfe is no text")
+    for place in (text / "c.moments", tmp_path / "missing" / "c.moments"):
+        refused = run("count", str(text), "-o", str(place))
+        assert refused.code == 1
+        assert f"{place} cannot be written" in refused.err

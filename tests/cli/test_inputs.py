@@ -49,3 +49,13 @@ def test_standard_input_is_always_there(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr("sys.stdin", Piped())
         found = run("train", "ngram", "-", "-o", str(tmp_path / "model"))
     assert found.code == 0
+
+
+@pytest.mark.parametrize("noun", sorted(TRAINED))
+def test_a_model_without_a_place_is_found_before_training(tmp_path: Path, noun: str) -> None:
+    text = tmp_path / "train.txt"
+    text.write_bytes(b"\xff no text at all: nobody may get as far as this")
+    for place in (text / "model", text / "new" / "model"):
+        found = run("train", noun, str(text), "-o", str(place))
+        assert (found.code, found.out) == (1, "")
+        assert f"{place} cannot be written" in found.err

@@ -112,6 +112,24 @@ def test_columns_of_gaps_and_strange_letters_are_remarked(tmp_path: Path) -> Non
     assert "in most sequences" not in again.err
 
 
+@pytest.mark.parametrize("estimator", ["pl", "lap"])
+def test_bases_are_read_as_rna_and_it_is_said(tmp_path: Path, estimator: str) -> None:
+    family, model = tmp_path / "family.fasta", str(tmp_path / "m")
+    family.write_text(">a\nACGU-\n>b\nACGUU\n>c\nGCGAN\n")
+    options = ["--graph", "chain:5", "--l2", "0.1"] if estimator == "lap" else []
+    words = ["-q", "--estimator", estimator, *options, "-o", model]
+    found = run("train", "field", str(family), *words)
+    assert found.code == 0, found.err
+    assert "rna" in found.err
+    drawn = run("sample", model, "-n", "5", "--seed", "1").out
+    assert set(drawn) <= set("-ACGU\n")
+    few = tmp_path / "few.fasta"  # read as the model's own, whatever its letters may be
+    few.write_text(">a\nACG--\n")
+    scored = run("score", model, str(few), "--method", "pl")
+    assert scored.code == 0, scored.err
+    assert "alphabet" not in scored.err
+
+
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Items coded 1 and 2, of which two agree, with some answers missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from mrflearn import (
     PottsField,
     SkipChainCRF,
 )
+from mrflearn.errors import TrainingError
 from mrflearn.training.checkpoint import Checkpoint
 from support.toy_language import toy_sentences
 
@@ -33,6 +35,7 @@ class KilledError(BaseException):
 WORDS, TAGS = toy_sentences(40, seed=3)
 ITEMS = [[[f"w={word}", f"e={word[-1]}"] for word in own] for own in WORDS]
 LAYERS = [[own, [word[0] for word in words]] for own, words in zip(TAGS, WORDS, strict=True)]
+SEED = 0  # of the samples of fields
 
 
 def language_model(**settings: Any) -> Fit:
@@ -86,17 +89,20 @@ def composite(**saved: Any) -> CompositeLanguageModel:
 def field(estimator: str, **settings: Any) -> Fit:
     import numpy as np
 
-    generator = np.random.default_rng(0)
-    rows = generator.integers(0, 2, (300, 9))
-    rows[:, 1:] = np.where(generator.random((300, 8)) < 0.3, rows[:, :-1], rows[:, 1:])
-    model = MarkovField("grid:3x3", estimator=estimator, l2=0.1, **settings)
-    return lambda **saved: model.fit(rows, **saved)
+    def fit(**saved: Any) -> MarkovField:
+        generator = np.random.default_rng(SEED)
+        rows = generator.integers(0, 2, (300, 9))
+        rows[:, 1:] = np.where(generator.random((300, 8)) < 0.3, rows[:, :-1], rows[:, 1:])
+        model = MarkovField("grid:3x3", estimator=estimator, **{"l2": 0.1, **settings})
+        return model.fit(rows, **saved)
+
+    return fit
 
 
 def potts(**saved: Any) -> PottsField:
     import numpy as np
 
-    rows = np.random.default_rng(1).integers(0, 4, (200, 8))
+    rows = np.random.default_rng(SEED + 1).integers(0, 4, (200, 8))
     return PottsField(identity=None).fit(rows, **saved)
 
 
@@ -166,6 +172,57 @@ def test_a_killed_training_is_resumed_to_the_same_bits(
         assert resumed.keys() == whole.keys()
         for part, expected in whole.items():
             assert torch.equal(resumed[part], expected), (count, part)
+
+
+def turn_first(examples: list[Any]) -> list[Any]:
+    """The same examples, but for the order within the first one."""
+    return [examples[0][::-1], *examples[1:]]
+
+
+@pytest.mark.parametrize("name", [*TRAININGS, "field lap", "tags alone", "held-out tags alone"])
+def test_a_checkpoint_of_other_data_of_the_same_size_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = {"field lap": field("lap"), "tags alone": crf(), "held-out tags alone": crf()}
+    fit, file = (TRAININGS | alone)[name], tmp_path / "finished.ckpt"
+    whole = tensors_of(fit(checkpoint=file))
+    here = sys.modules[__name__]
+    changed = {"WORDS": turn_first(WORDS), "ITEMS": turn_first(ITEMS), "SEED": 7}
+    changed["LAYERS"] = [[own[::-1] for own in LAYERS[0]], *LAYERS[1:]]
+    if name == "tags alone":
+        changed = {"TAGS": turn_first(TAGS)}
+    elif name == "held-out tags alone":
+        changed = {"TAGS": HeldOut(TAGS)}
+    for variable, value in changed.items():
+        monkeypatch.setattr(here, variable, value)
+    with pytest.raises(TrainingError, match=file.name):
+        fit(checkpoint=file, resume=True)
+    monkeypatch.undo()
+    resumed = tensors_of(fit(checkpoint=file, resume=True))
+    assert all(torch.equal(resumed[part], value) for part, value in whole.items())
+
+
+class HeldOut(list[list[str]]):
+    """Tags whose slices begin with another one: only what is held out is a slice."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return (
+            turn_first(super().__getitem__(key))
+            if isinstance(key, slice)
+            else super().__getitem__(key)
+        )
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
+    field("lap", l2=0.1)(checkpoint=tmp_path / "c")
+    with pytest.raises(TrainingError):
+        field("lap", l2=10.0)(checkpoint=tmp_path / "c", resume=True)
+
+
+def test_a_checkpoint_goes_with_any_number_of_threads(tmp_path: Path) -> None:
+    crf(n_jobs=1, max_iterations=2)(checkpoint=tmp_path / "c")
+    resumed = crf(n_jobs=2, max_iterations=4)(checkpoint=tmp_path / "c", resume=True)
+    assert resumed.outcome_.iterations == 4
 
 
 @pytest.mark.parametrize("missing", [False, True])

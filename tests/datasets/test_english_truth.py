@@ -68,8 +68,6 @@ def test_entropy_without_a_mixture_is_the_mean_over_mixtures():
     assert max(each) - min(each) > 0.1
     assert mean.per_word == mean.per_sentence / english().grammar.expected_length
     assert mean.perplexity == pytest.approx(math.exp(mean.per_word))
-    with_ends = mean.per_sentence / (mean.words_per_sentence + 1)
-    assert mean.perplexity_with_ends == pytest.approx(math.exp(with_ends))
 
 
 def test_no_sampled_sentence_has_two_derivations(documents):

@@ -111,7 +111,7 @@ def test_settings_and_mistakes(taggers: dict[int, HMMTagger]) -> None:
     tagger = taggers[2]
     with pytest.raises(SettingsError, match="n must be >= 1; got 0"):
         tagger.n_best([["a"]], 0)
-    with pytest.raises(DataError, match="this one is text"):
+    with pytest.raises(DataError, match="not a list of words"):
         tagger.predict(["a sentence"])
     with pytest.raises(DataError, match="1 sequences and y has 0"):
         tagger.score([["a"]], [])

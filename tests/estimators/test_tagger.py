@@ -224,7 +224,7 @@ def test_odd_settings_are_refused(settings, message):
         ([[]], [[]], "no words"),
         ([["a"]], [["x", "y"]], "1 words and 2 tags"),
         ([["a"], ["b"]], [["x"]], "2 sentences and tags for 1"),
-        (["a b"], [["x"] * 3], "one string"),
+        (["a b"], [["x"] * 3], "not a list of words"),
         ([["a"]], [None], "how many tags"),
     ],
 )

@@ -28,7 +28,7 @@ def test_counts_by_hand() -> None:
         ([["a"]], [[None]], "words without a tag"),
         ([["a"]], [None], "words without a tag"),
         ([["a"]], [[1]], "the tag 1 is a int"),
-        (["a"], [["X"]], "one string"),
+        (["a"], [["X"]], "not a list of words"),
         ([[]], [[]], "no tagged words"),
         ([], [], "no tagged words"),
     ],

@@ -76,12 +76,22 @@ def test_an_ending_that_is_not_written_is_refused(tmp_path: Path) -> None:
         write_alignment(tmp_path / "a.phylip", Alignment("dna", None, np.zeros((1, 2), np.int8)))
 
 
-def test_the_molecule_can_be_told_by_the_letters(tmp_path: Path) -> None:
-    found = {
-        text: read_alignment(place(tmp_path, text), None) for text in ("ACGUUN", "ACGT", "WYFHKU")
-    }
-    assert [own.molecule for own in found.values()] == ["rna", "protein", "protein"]
-    assert [letters(own) for own in found.values()] == [["ACGUU-"], ["ACGT"], ["WYFHK-"]]
+@pytest.mark.parametrize(
+    ("text", "molecule", "read"),
+    [
+        ("ACGUUN", "rna", "ACGUU-"),
+        ("ac.gu-", "rna", "AC-GU-"),
+        ("ACGT", "dna", "ACGT"),
+        ("ACGTUU", "rna", "ACGUUU"),
+        ("ACGUUR", "rna", "ACGUU-"),  # R is a base that is known in part
+        ("ACGTR", "protein", "ACGTR"),
+        ("WYFHKU", "protein", "WYFHK-"),
+        ("ACG-", "protein", "ACG-"),
+    ],
+)
+def test_letters_tell_the_molecule(tmp_path: Path, text: str, molecule: str, read: str) -> None:
+    found = read_alignment(place(tmp_path, f"{text}\n"))
+    assert (found.molecule, letters(found)) == (molecule, [read])
 
 
 def test_gap_is_zero_and_letters_follow_the_alphabet(tmp_path: Path) -> None:
@@ -102,7 +112,11 @@ def test_insertions_are_dropped_on_request(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="drop_inserts=True") as caught:
         read_alignment(path)
     assert caught.value.line == 3
-    assert letters(read_alignment(path, drop_inserts=True)) == ["ACDE", "ACD-"]
+    found = read_alignment(path, drop_inserts=True)
+    assert letters(found) == ["ACDE", "ACD-"]
+    assert (found.inserts, found.lowered) == (2, 0)
+    aligned = read_alignment(place(tmp_path, ">a\nACxyDE\n>b\nAC..D-\n"))
+    assert (aligned.inserts, aligned.lowered) == (0, 2)
 
 
 def test_unknown_letters_become_gaps_and_are_counted(tmp_path: Path) -> None:
@@ -127,7 +141,7 @@ def test_the_two_acids_write_one_base_differently(tmp_path: Path) -> None:
         (">a\nACD\n>b\n\nACDE\n", 3, "4 columns"),
         (">a\nACD\n>b\nA1D\n", 4, "'1'"),
         ("ACD\n>a\nACD\n", 2, "'>'"),
-        ("ACDUUUU\n", None, "another molecule"),
+        ("ACDJJJJ\n", None, "another molecule"),
         ("ACé\n", 1, "'é'"),
     ],
 )

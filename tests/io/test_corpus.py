@@ -36,7 +36,7 @@ def test_standard_input_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_strings_are_not_sentences() -> None:
-    with pytest.raises(DataError, match=r"sentence 2 is one string, 'the cat'.*Split"):
+    with pytest.raises(DataError, match=r"sentence 1 is 'the cat'.*Split"):
         hold([["a"], "the cat"])
 
 

@@ -62,7 +62,8 @@ def _same_letters(copy: Alignment, original: Alignment) -> bool:
     # Letters outside the alphabet are counted and then gone, so a copy has none to count; FASTA and
     # Stockholm number sequences without names.
     names = None if original.names is None else copy.names
-    return same_records(replace(copy, unknown=0, names=names), replace(original, unknown=0))
+    counted = {"unknown": 0, "inserts": 0, "lowered": 0}
+    return same_records(replace(copy, names=names, **counted), replace(original, **counted))
 
 
 FORMATS: list[Format] = [
@@ -248,7 +249,7 @@ FORMATS: list[Format] = [
     Format(
         "FASTA",
         b"> first/1-6 \nACDEFG\nHI-\n\n>second\nACDef.\nGhX\n",
-        read=read_alignment,
+        read=lambda path: read_alignment(path, "protein"),
         write=write_alignment,
         suffix=".fasta",
         same=_same_letters,
@@ -264,7 +265,7 @@ FORMATS: list[Format] = [
     Format(
         "Stockholm",
         b"# STOCKHOLM 1.0\n#=GF ID x\nfirst  ACDE\nsecond AC-e\n\nfirst  FG\nsecond .G\n//\n",
-        read=read_alignment,
+        read=lambda path: read_alignment(path, "protein"),
         write=write_alignment,
         suffix=".sto",
         same=_same_letters,

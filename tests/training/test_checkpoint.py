@@ -222,7 +222,7 @@ def test_foreign_files(tmp_path):
         train(LBFGS(), checkpoint=foreign, resume=True)
     with pytest.raises(StorageError, match="no checkpoint to resume"):
         train(LBFGS(), checkpoint=tmp_path / "absent", resume=True)
-    with pytest.raises(StorageError, match="missing or not writable"):
+    with pytest.raises(StorageError, match="cannot be written"):
         train(LBFGS(), checkpoint=tmp_path / "no" / "such" / "folder")
     with pytest.raises(StorageError, match="not gzipped"):
         train(LBFGS(), checkpoint=tmp_path / "c.gz")

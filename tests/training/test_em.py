@@ -70,7 +70,7 @@ def test_resuming_is_going_on(tmp_path: Path) -> None:
         EM(6).fit(step, START, checkpoint=checkpoint, identity={"coins": 3}, resume=True)
     with pytest.raises(SettingsError, match="resume needs"):
         EM(6).fit(step, START, resume=True)
-    with pytest.raises(StorageError, match="missing"):
+    with pytest.raises(StorageError, match="cannot be written"):
         EM(6).fit(step, START, checkpoint=Checkpoint(tmp_path / "no" / "c"))
 
 

@@ -87,7 +87,7 @@ def _rows(model: Any, asked: Mapping[str, Any]) -> tuple[Any, int]:
     from mrflearn.io.samples import SampleTable
 
     path = asked["file"]
-    table = read_rows(path, *(asked[name] for name in ROWS))
+    table = read_rows(path, *[*(asked[name] for name in ROWS), model.molecule_])
     values = table.values
     model.encode(SampleTable(table.names, values))  # errors name the rows of the file
     complete = values[(values >= 0).all(axis=1)]

@@ -20,9 +20,11 @@ def count(
     output: Path,
     like: Path | None,
     as_json: bool,
+    overwrite: bool,
     **given: Any,
 ) -> None:
     """Count the pairs of words of a text once, to learn from the counts as often as you like."""
+    del overwrite  # the check of `output` has seen to it
     asked = {name: given.pop(name) for name in options.COUNTED}
     sizes = {name: value for name, value in asked.items() if value not in (None, "none")}
     if like is not None:

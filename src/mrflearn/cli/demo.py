@@ -19,13 +19,7 @@ from mrflearn.describe.language_models import known
 from mrflearn.evaluation import confusion
 from mrflearn.evaluation.recovery import recovery
 from mrflearn.graph import grid, ising_parameters, random_ising
-from mrflearn.inference import (
-    BeliefPropagation,
-    Drawing,
-    JunctionTree,
-    MeanField,
-    TreeReweighted,
-)
+from mrflearn.inference import BeliefPropagation, Drawing, JunctionTree, MeanField, TreeReweighted
 
 Shown = tuple[list[Block], list[Block]]  # in the terminal and on the page, and on the page alone
 BIG_SIDE = 16

@@ -70,12 +70,11 @@ def _near(path: Path) -> str:
 
 
 def _unused(context: typer.Context, path: Path) -> Path:
-    if path.exists():
-        from mrflearn.models.storage import check_target
+    from mrflearn.models.storage import check_target
 
-        # Both are eager, so their values are known here; a resumed training is continued.
-        replace = context.params.get("overwrite") or context.params.get("resume")
-        check_target(path, overwrite=bool(replace))
+    # Both are eager, so their values are known here; a resumed training is continued.
+    replace = context.params.get("overwrite") or context.params.get("resume")
+    check_target(path, overwrite=bool(replace))
     return path
 
 
@@ -93,9 +92,14 @@ def _cores(jobs: int | None) -> int | None:
     return jobs
 
 
-def _moments(path: Path) -> Path:
+def _moments(context: typer.Context, path: Path) -> Path:
+    from mrflearn.io.files import check_folder
+
     if not holds_moments(path):
         raise typer.BadParameter(f"{path}: counts need a name in {MOMENTS}.")
+    if path.exists() and not context.params["overwrite"]:
+        raise StorageError(f"{path} exists. Choose another name, or replace it by --overwrite.")
+    check_folder(path.parent, path)
     return path
 
 

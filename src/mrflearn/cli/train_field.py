@@ -11,6 +11,7 @@ from mrflearn.cli.options import listed, of_estimators, shard_paths
 from mrflearn.cli.output import remark
 from mrflearn.cli.train import Job
 from mrflearn.errors import DataError, MrflearnError, TrainingError
+from mrflearn.estimators.field_inputs import molecule_of
 from mrflearn.io.alignments import ALPHABETS, Molecule, holds_alignment, read_alignment
 from mrflearn.io.files import write_text
 from mrflearn.io.samples import SampleTable, read_samples
@@ -23,7 +24,7 @@ def field(
     job: Job,
     samples: list[Path],
     columns: str | None,
-    molecule: Molecule,
+    molecule: Molecule | None,
     drop_inserts: bool,
     missing: bool,
 ) -> Any:
@@ -34,9 +35,7 @@ def field(
     graph, estimator = job.given["graph"] or "complete", job.given["estimator"] or "auto"
     alignment = holds_alignment(samples[0])
     family = alignment and graph == "complete" and estimator in ("auto", "pl")
-    if alignment:
-        job.given["states"] = job.given["states"] or len(ALPHABETS[molecule])
-    else:
+    if not alignment:
         job.refuse("only for alignments", "molecule", "drop_inserts")
     if family:
         job.refuse("the regularisation of an alignment's field is --l2-couplings", "l1", "l2")
@@ -47,10 +46,13 @@ def field(
         job.refuse("only for an alignment on the complete graph by pl", *only)
         if estimator not in ("auto", "lap", "consensus"):
             job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
-    kind = "alignments" if family else "samples"
-    model = job.make(kind, beside=LEARN if graph == "learn" else "")
+    model = job.make(
+        "alignments" if family else "samples", beside=LEARN if graph == "learn" else ""
+    )
     rows = read_rows(samples[0], columns, molecule, drop_inserts)
     job.facts["samples"] = len(rows)
+    if (kind := molecule_of(rows)) is not None:
+        model.states = model.states or len(ALPHABETS[kind])
     if graph == "learn":
         return _on_found_edges(job, model, rows)
     job.fit(model, rows)
@@ -93,25 +95,32 @@ def _on_found_edges(job: Job, model: Any, rows: SampleTable) -> Any:
 
 
 def read_rows(
-    path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool
+    path: Path,
+    columns: str | None,
+    molecule: Molecule | None,
+    drop_inserts: bool,
+    usual: Molecule | None = None,
 ) -> SampleTable:
-    """All rows of a file of samples, or of an alignment."""
+    """All rows of a file of samples, or of an alignment, by default of the `usual` molecule."""
     if not holds_alignment(path):
-        if drop_inserts or molecule != "protein":
+        if drop_inserts or molecule is not None:
             raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")
         return read_samples(path, columns=_picked(columns))
     if columns is not None:
         raise typer.BadParameter(f"--keep: {path} is an alignment, and all of it is used.")
-    alignment = read_alignment(path, molecule, drop_inserts=drop_inserts)
+    alignment = read_alignment(path, molecule or usual, drop_inserts=drop_inserts)
+    kind = alignment.molecule
+    if kind != "protein" and (molecule or usual) is None:
+        remark(f"all letters are bases: {kind}; --molecule names another alphabet")
     if alignment.unknown:
-        remark(f"{alignment.unknown:,} letters outside the {molecule} alphabet are gaps")
+        remark(f"{alignment.unknown:,} letters outside the {kind} alphabet are gaps")
     hollow = int(((alignment.values == 0).mean(axis=0) > MOSTLY).sum())
     if hollow and not drop_inserts:
         remark(
             f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
             "where lower case marks insertions, --drop-inserts leaves them out"
         )
-    return SampleTable(None, alignment.values, molecule=molecule)
+    return SampleTable(None, alignment.values, molecule=kind)
 
 
 def _picked(columns: str | None) -> list[str | int] | None:

@@ -322,11 +322,6 @@ class Entropy:
         """The lowest perplexity per word that a model can reach."""
         return math.exp(self.per_word)
 
-    @property
-    def perplexity_with_ends(self) -> float:
-        """The same where the end of a sentence, free after its full stop, counts as a word."""
-        return math.exp(self.per_sentence / (self.words_per_sentence + 1))
-
 
 def entropy_per_sentence(
     mixture: Mixture | None = None, *, of: Literal["strings", "derivations"] = "strings"

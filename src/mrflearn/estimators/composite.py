@@ -21,12 +21,7 @@ from mrflearn.features.ngrams import NgramIndex
 from mrflearn.io.corpus import Documents, Vocabulary, hold_documents
 from mrflearn.io.files import PathLike
 from mrflearn.kernels.rules import RULE_COLUMNS, RuleShape
-from mrflearn.models.composite_lm import (
-    GIVEN,
-    CompositeModel,
-    CompositeShape,
-    Level,
-)
+from mrflearn.models.composite_lm import GIVEN, CompositeModel, CompositeShape, Level
 from mrflearn.models.ngram import NgramLevel, NgramModel
 from mrflearn.models.storage import figure, texts
 from mrflearn.objectives.base import under

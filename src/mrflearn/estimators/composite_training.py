@@ -240,7 +240,6 @@ class CompositeTraining:
         resume: bool,
     ) -> None:
         self.settings, self.executor = settings, executor
-        self.checkpoint, self.resume = checkpoint, resume
         dtype, device = choose_dtype(settings.dtype), choose_device(settings.device)
         counts = Counter(word for sentences in documents for words in sentences for word in words)
         if not counts:
@@ -261,6 +260,8 @@ class CompositeTraining:
         moved = None if wiring is None else wiring.to(device)
         self.shape = CompositeShape(levels, index, moved, settings.topics, bucket_count(order))
         self.folds = folds_of(self.text, fold_numbers(self.text, self.documents), order, words)
+        chosen = (order, settings.topics, settings.longest, levels, wiring, self.grammar.names)
+        self.resume, self.checkpoint = resume, Checkpoint.on(checkpoint, chosen, words, self.text)
 
     def fit(self) -> CompositeFit:
         """The trained model, from the best of several starts."""

@@ -261,7 +261,8 @@ class CRF(ChainAnswers):
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
-            items, gold = self._items(held_out[0]), held_out[1]
+            items, gold = self._items(held_out[0]), [list(own) for own in held_out[1]]
+            checkpoint = Checkpoint.on(checkpoint, gold)
             rated = held_out_score(items, gold, templates[0], labels.names)
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}

@@ -163,6 +163,7 @@ class LogLinearLabeller(Estimator):
                 progress=self.verbose,
                 checkpoint=checkpoint,
                 resume=resume,
+                data=(start.templates, start.parameters(), batch, principle, tie, pull),
                 seed=self.random_state,
                 in_double=in_double if self.algorithm == "lbfgs" else None,
             )

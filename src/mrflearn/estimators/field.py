@@ -206,9 +206,12 @@ class MarkovField(FieldQuestions):
         check_states(table, graph.states.cpu(), missing_allowed=True, names=names)
         warn_of_codes(samples, self.codes_, names)
         weights = sample_weights(sample_weight, len(table), device)
+        rows = Samples.of(table, weights, device)
+        chosen = training.estimator, self.auxiliary, self.l1, self.l2
+        saved = Checkpoint.on(checkpoint, chosen, graph, rows)
         with executor_for(self.n_jobs) as place:
-            training = replace(training, mapper=place.map, checkpoint=checkpoint, resume=resume)
-            return self._keep(training(graph, Samples.of(table, weights, device)))
+            training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
+            return self._keep(training(graph, rows))
 
     def fit_shards(
         self,

@@ -96,9 +96,7 @@ class FieldTraining:
             raise SettingsError(f"auxiliary {auxiliary!r} is not one of {known}.")
         if min(l1, l2) < 0:
             raise SettingsError(f"l1 and l2 must be >= 0; got {l1} and {l2}.")
-        if self.resume and self.checkpoint is None:
-            raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-        if self.checkpoint is not None and name in ("pw", "pmm", "consensus"):
+        if (self.resume or self.checkpoint is not None) and name in ("pw", "pmm", "consensus"):
             raise SettingsError(f"estimator '{name}' is over in one step and keeps no checkpoint.")
         if l2 and name == "pmm":
             raise SettingsError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
@@ -241,11 +239,7 @@ class FieldTraining:
         return self.from_counts(graph, CliqueCounts(tables, weight), first)
 
     def _lap_of_shards(
-        self,
-        graph: FactorGraph,
-        count: CountShard,
-        paths: Sequence[PathLike],
-        executor: Executor,
+        self, graph: FactorGraph, count: CountShard, paths: Sequence[PathLike], executor: Executor
     ) -> Fitted:
         """Counts of a block are added up and solved where they are: only parameters come home."""
         task = lap.SolveBlock(self.newton, missing=count.missing)
@@ -257,8 +251,7 @@ class FieldTraining:
             return executor.map_totals(replace(count, scopes=scopes), paths, finish)
 
         blocks = self.lap_blocks(graph, count.missing)
-        saved = self.checkpoint, self.resume
-        return self._bounded(lap.fit_locally(graph, blocks, task, solved, *saved))
+        return self._bounded(lap.fit_locally(graph, blocks, task, solved))
 
     def _warn_of_unseen(self, graph: FactorGraph, tables: Iterable[Tensor]) -> bool:
         """Warns where a state never occurs that only a penalty keeps from infinite parameters.

@@ -13,11 +13,12 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, SettingsError
+from mrflearn.errors import SettingsError
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
 from mrflearn.features.features import warn_of_single_label
 from mrflearn.features.tagged_sentences import TagCounts, Tags, count_tags
+from mrflearn.io.corpus import check_sentences
 from mrflearn.io.tag_files import TagSource
 from mrflearn.kernels import lattice
 from mrflearn.models.hmm import HMM, TagLattice
@@ -226,8 +227,7 @@ class HMMTagger(Estimator):
     def _lattices(self, X: Sentences) -> Iterator[TagLattice]:
         model, stream = self.model_, iter(X)
         while sentences := list(islice(stream, SENTENCES_AT_ONCE)):
-            if any(isinstance(words, str) for words in sentences):
-                raise DataError("a sentence is a list of words, and this one is text. Split it.")
+            check_sentences(sentences)
             yield from model.lattices(sentences)
 
 

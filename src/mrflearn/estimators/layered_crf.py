@@ -69,7 +69,7 @@ class LayeredSequences(FieldCRF):
     ) -> Self:
         """Learns from sequences, where asked from the weights of the chains alone."""
         by_layer = self._by_layer(y)
-        X = [list(own) for own in X]
+        X = [own if isinstance(own, str) else list(own) for own in X]
         items = [list(own) for own in self._extracted(X, len(by_layer))]
         features, joined = compile_features(items), self._joined(X, items, **inputs)
         if not features.tokens or not by_layer:
@@ -107,7 +107,7 @@ class LayeredSequences(FieldCRF):
     ) -> tuple[list[Any], FieldBatch]:
         model = self._fitted()
         first, only = model.templates[0], [template.name for template in model.templates]
-        X = [list(own) for own in X]
+        X = [own if isinstance(own, str) else list(own) for own in X]
         items = [list(own) for own in self._items(X)]
         features, labels = compile_features(items, first.names, first.columns), None
         skips = joined_tokens(self._joined(X, items, **inputs), features.lengths)

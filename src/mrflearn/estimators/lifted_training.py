@@ -229,6 +229,7 @@ def train_lifted(
         progress=settings.progress,
         checkpoint=settings.checkpoint,
         resume=settings.resume,
+        data=(settings, moments, valid),
         seed=settings.seed,
     )
 

@@ -22,7 +22,7 @@ from mrflearn.features.treebank import Side, TreebankCounts, usual_form
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import Prefix, log_partition
 from mrflearn.inference.parses import Parse, best_parses
-from mrflearn.io.corpus import Vocabulary
+from mrflearn.io.corpus import Vocabulary, check_sentences
 from mrflearn.io.ptb import held_trees, read_trees
 from mrflearn.io.trees import Tree
 from mrflearn.kernels.rules import RuleShape
@@ -307,9 +307,5 @@ class PCFG(Estimator, ScoresText):
         return named_tree(parse.spans, words, self.model_.names, binarised=True)
 
     def _potentials(self, X: Sentences) -> ChartPotentials:
-        if isinstance(X, str) or any(isinstance(words, str) for words in X):
-            raise DataError(
-                "sentences are given as a list of them, each a list of words; this is text. "
-                "Write [sentence.split()] for a single one."
-            )
+        check_sentences(X)
         return self.model_.potentials(X)

@@ -156,6 +156,7 @@ class PottsField(FieldQuestions):
             progress=self.verbose,
             checkpoint=checkpoint,
             resume=resume,
+            data=(rows, weights, states),
         )
         self.outcome_ = outcome
         self.model_ = outcome.model

@@ -140,10 +140,12 @@ class JointTagger(Estimator):
 
         """
         self._check_settings()
-        saved = Stages(checkpoint, resume)
         held_out = None if validation is None else tuple(map(list, pair_of(validation)))
         given = list(X)
         known: list[Tags] = [None] * len(given) if y is None else list(y)
+        # Rounds too: checkpoints of several settings are numbered through.
+        data = Checkpoint.on(checkpoint, self, self.rounds, given, known, held_out)
+        saved = Stages(data, resume)
         check_tags(given, known)
         pairs = [pair for pair in zip(given, known, strict=True) if len(pair[0])]
         if not pairs:

@@ -136,11 +136,7 @@ class WordSpace(Estimator):
         return int(self.vocabulary_.encode([word])[0])
 
     def _nearest(
-        self,
-        unit: NDArray[np.float32],
-        target: NDArray[np.float32],
-        without: Sequence[str],
-        n: int,
+        self, unit: NDArray[np.float32], target: NDArray[np.float32], without: Sequence[str], n: int
     ) -> list[tuple[str, float]]:
         """The words of largest cosine with a vector, each with its cosine."""
         cosine = unit @ (target / max(float(np.linalg.norm(target)), 1e-30))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -360,6 +360,9 @@ def word_features(sentence: Sequence[str | Sequence[str]]) -> list[list[str]]:
 
 def _columns(sentence: Sequence[str | Sequence[str]]) -> list[tuple[str, ...]]:
     """The columns of a sentence that has tokens: words, or rows of cells."""
+    for token in sentence:
+        if isinstance(token, Mapping) or not isinstance(token, Iterable):
+            raise DataError(f"a token is a word, or a row of cells, and not {token!r:.40}.")
     tokens = [(token,) if isinstance(token, str) else tuple(token) for token in sentence]
     width = len(tokens[0])
     if not width or any(len(token) != width for token in tokens):

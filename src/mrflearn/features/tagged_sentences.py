@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from mrflearn.errors import DataError
+from mrflearn.io.corpus import check_sentences
 
 # Sentences and their tags as numbers, packed end to end; a tag may be unknown.
 
@@ -66,12 +67,8 @@ def check_tags(sentences: Sentences, tags: Sequence[Tags]) -> None:
     """Raises `DataError` where sentences and tags do not belong together."""
     if len(sentences) != len(tags):
         raise DataError(f"there are {len(sentences)} sentences and tags for {len(tags)}.")
+    check_sentences(sentences)
     for index, (sentence, some) in enumerate(zip(sentences, tags, strict=True)):
-        if isinstance(sentence, str):
-            raise DataError(
-                f"sentence {index} is one string, {sentence[:40]!r}; give a list of words, "
-                "such as sentence.split()."
-            )
         if some is not None and len(some) != len(sentence):
             raise DataError(
                 f"sentence {index} has {len(sentence)} words and {len(some)} tags; None is no tag."

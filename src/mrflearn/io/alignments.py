@@ -53,13 +53,16 @@ class Alignment:
     """`values[i, c]` numbers the letter of sequence i in column c in its `alphabet`; 0 is a gap.
 
     `names` is None where the file has none.  `unknown` counts the letters outside the alphabet
-    (such as X and B in proteins), which were read as gaps.
+    (such as X and B in proteins), which were read as gaps; `inserts` those in lower case that were
+    left out, and `lowered` those that were read like upper case.
     """
 
     molecule: Molecule
     names: tuple[str, ...] | None
     values: NDArray[np.int8]
     unknown: int = 0
+    inserts: int = 0
+    lowered: int = 0
 
     @property
     def alphabet(self) -> str:
@@ -80,12 +83,12 @@ class Alignment:
 
 
 def read_alignment(
-    path: PathLike, molecule: Molecule | None = "protein", *, drop_inserts: bool = False
+    path: PathLike, molecule: Molecule | None = None, *, drop_inserts: bool = False
 ) -> Alignment:
     """The aligned sequences of a file: FASTA, a2m, a3m, Stockholm, Clustal or one a line.
 
-    With None for the `molecule`, it is the one whose alphabet lacks the fewest of the letters;
-    the four bases of DNA are letters of proteins, too.
+    With None for the `molecule`, letters that are all bases (A, C, G, N, and T or U) are DNA or
+    RNA; of others it is the one whose alphabet lacks the fewest.
 
     In an a2m file, lower case and `.` stand for insertions relative to the family; `drop_inserts`
     leaves them out, and of a file named `.a3m` they always are.  Else lower case is read like upper
@@ -94,6 +97,7 @@ def read_alignment(
     drop_inserts = drop_inserts or str(path).removesuffix(".gz").lower().endswith(".a3m")
     names: list[str] = []
     sequences: list[str] = []
+    lower = 0
     with Lines(path) as lines:
         for number, name, letters in _records(lines):
             sequence = letters.translate(INSERTS) if drop_inserts else letters
@@ -106,6 +110,7 @@ def read_alignment(
                 )
             names += [] if name is None else [name]
             sequences.append(sequence)
+            lower += sum(map(str.islower, letters))
     with located(path):
         if not sequences or not sequences[0]:
             raise DataError("holds no sequences.")
@@ -113,7 +118,8 @@ def read_alignment(
         kind = _nearest_molecule(content) if molecule is None else molecule
         states, unknown = _encode(content, kind)
     values = states.reshape(len(sequences), -1)
-    return Alignment(kind, tuple(names) or None, values, unknown)
+    known = kind, tuple(names) or None, values, unknown
+    return Alignment(*known, *((lower, 0) if drop_inserts else (0, lower)))
 
 
 def holds_alignment(path: PathLike) -> bool:
@@ -255,7 +261,10 @@ def _states(molecule: Molecule) -> NDArray[np.uint8]:
 
 
 def _nearest_molecule(content: NDArray[np.uint8]) -> Molecule:
-    """That whose alphabet lacks the fewest of the letters."""
+    """DNA or RNA where all letters are bases, else that whose alphabet lacks the fewest of them."""
+    bases = content.tobytes().upper()
+    if not bases.translate(None, b"-.ACGNTU") and (b"T" in bases or b"U" in bases):
+        return "rna" if bases.count(b"U") > bases.count(b"T") else "dna"
     return min(ALPHABETS, key=lambda own: np.count_nonzero(_states(own)[content] == UNKNOWN))
 
 

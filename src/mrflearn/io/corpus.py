@@ -305,14 +305,22 @@ def hold(text: Text) -> Held:
             )
         # Standard input flows by once only.
         return list(read_sentences("-")) if str(text) == "-" else text
-    sentences = list(text)
-    for number, sentence in enumerate(sentences, start=1):
-        if isinstance(sentence, (str, bytes)):
-            raise DataError(
-                f"sentence {number} is one string, {sentence[:40]!r}, not a list of words. Split "
-                "it first (`line.split()`), or give the path of a text file."
-            )
+    check_sentences(sentences := list(text))
     return sentences
+
+
+def check_sentences(sentences: Iterable[Any]) -> None:
+    """Raises `DataError` where one of the sentences is anything but a list of words."""
+    for number, sentence in enumerate(sentences):
+        if isinstance(sentence, str | bytes | Mapping) or not isinstance(sentence, Iterable):
+            raise DataError(
+                f"sentence {number} is {sentence!r:.40}, not a list of words. Split a text first, "
+                "as in [line.split() for line in text.splitlines()]."
+            )
+        if isinstance(sentence, list | tuple) and set(map(type, sentence)) - {str}:
+            for word in sentence:
+                if not isinstance(word, str):
+                    raise DataError(f"sentence {number} has {word!r:.40} where a word should be.")
 
 
 def count_corpus(text: Held) -> Counter[str]:

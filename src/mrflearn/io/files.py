@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TextIO, TypeVar
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, StorageError
 
 PathLike = str | os.PathLike[str]
 Item = TypeVar("Item")
@@ -311,6 +311,14 @@ def new_draft(target: Path, *, folder: bool = False) -> tuple[Path, int]:
             if os.path.samestat(os.fstat(handle), path.stat()):
                 return path, handle
         os.close(handle)
+
+
+def check_folder(folder: Path, target: PathLike) -> None:
+    """Raises `StorageError` where no target can be written in the folder; by trying to."""
+    try:
+        tempfile.TemporaryDirectory(dir=folder).cleanup()
+    except OSError as error:
+        raise StorageError(f"{target} cannot be written: {folder}: {error.strerror}.") from error
 
 
 def remove_drafts(target: Path) -> None:

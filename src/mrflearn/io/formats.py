@@ -15,8 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from mrflearn.errors import DataError
-from mrflearn.io.alignments import WRITTEN, read_alignment, write_alignment
+from mrflearn.errors import DataError, warn_user
+from mrflearn.io.alignments import WRITTEN, Alignment, read_alignment, write_alignment
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.bif import read_bif, write_bif
 from mrflearn.io.conllu import ConlluSentence, read_conllu, write_conllu
@@ -327,8 +327,20 @@ def _samples(name: Literal["csv", "npy", "digits", "text"], suffix: str) -> Form
 
 
 def _alignments(name: str, suffixes: tuple[str, ...], *, drop_inserts: bool = False) -> Format:
-    read = partial(read_alignment, molecule=None, drop_inserts=drop_inserts)
-    return Format(read, partial(write_alignment, format=name), suffixes, record="alignments")
+    read = partial(read_alignment, drop_inserts=drop_inserts)
+
+    def write(path: PathLike, alignment: Alignment) -> None:
+        write_alignment(path, alignment, name)
+        lost = {
+            "in lower case, insertions, are left out": alignment.inserts,
+            "in lower case are written in upper case, dots as gaps": alignment.lowered,
+            f"outside the {alignment.molecule} alphabet are written as gaps": alignment.unknown,
+        }
+        for what, letters in lost.items():
+            if letters:
+                warn_user(f"{letters:,} letters {what}")
+
+    return Format(read, write, suffixes, record="alignments")
 
 
 write_binary_vectors = partial(write_vectors, format="binary")

@@ -119,11 +119,7 @@ def weight_scale(norms: tl.tensor, heaviest: tl.tensor) -> tl.tensor:
 
 @triton.jit  # type: ignore[untyped-decorator]
 def product(
-    high: tl.tensor,
-    low: tl.tensor,
-    other_high: tl.tensor,
-    other_low: tl.tensor,
-    start: tl.tensor,
+    high: tl.tensor, low: tl.tensor, other_high: tl.tensor, other_low: tl.tensor, start: tl.tensor
 ) -> tl.tensor:
     """`start` plus the product of two matrices given as halves; low low is below float32."""
     start = tl.dot(high, other_low, start)
@@ -133,11 +129,7 @@ def product(
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _store_halves(
-    exact: tl.tensor,
-    halves: tl.tensor,
-    row: tl.tensor,
-    padded: tl.tensor,
-    WIDTH: constexpr,
+    exact: tl.tensor, halves: tl.tensor, row: tl.tensor, padded: tl.tensor, WIDTH: constexpr
 ) -> None:
     high = exact.to(tl.float16)
     target = halves + row * WIDTH + tl.arange(0, WIDTH)[None, :]

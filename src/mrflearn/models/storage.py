@@ -24,7 +24,7 @@ import safetensors
 
 from mrflearn import __version__
 from mrflearn.errors import StorageError
-from mrflearn.io.files import new_draft, remove_drafts, sync_folder
+from mrflearn.io.files import check_folder, new_draft, remove_drafts, sync_folder
 
 if TYPE_CHECKING:  # a target is checked before torch is needed
     from torch import Tensor
@@ -83,8 +83,9 @@ def write_model(
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Raises `StorageError` where something stands that must not be lost."""
+    """Raises `StorageError` where something stands that must not be lost, or nothing can stand."""
     target = Path(path)
+    check_folder(next(own for own in target.absolute().parents if own.exists()), target)
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not _is_model(target):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -16,21 +17,17 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mrflearn.errors import SettingsError, StorageError, TrainingError
-from mrflearn.io.files import PathLike, write_binary
+from mrflearn.io.files import PathLike, check_folder, write_binary
 from mrflearn.objectives.base import under
 
-FORMAT, VERSION = "mrflearn training checkpoint", 2
+FORMAT, VERSION = "mrflearn training checkpoint", 3
 KINDS = {torch.float32: "F32", torch.float64: "F64"}
+DIGEST = "the digest of the data"
 # Settings that say when to stop, not how to move: a resumed training may have others.
-LIMITS = {
-    "max_iterations",
-    "max_evaluations",
-    "max_seconds",
-    "epochs",
-    "tolerance",
-    "period",
-    "delta",
-}
+LIMITS = {"max_iterations", "max_evaluations", "max_seconds", "epochs", "rounds"}
+LIMITS |= {"tolerance", "period", "delta", "patience"}
+# What says where a training runs and what it shows, which changes no answer but its rounding.
+PLACES = {"device", "n_jobs", "verbose", "progress", "checkpoint", "resume"}
 
 
 @final
@@ -41,6 +38,20 @@ class Checkpoint:
     path: PathLike
     every_iterations: int | None = None
     every_seconds: float | None = 60.0
+    data: str = field(default="", repr=False)  # a digest of them, by `on`
+
+    @classmethod
+    def on(cls, checkpoint: PathLike | Checkpoint | None, *data: Any) -> Checkpoint | None:
+        """The checkpoint of a training on these data and no others; None where there is none.
+
+        Data are tensors, arrays and plain values, in records, lists and mappings.
+        """
+        if checkpoint is None:
+            return None
+        known = checkpoint if isinstance(checkpoint, Checkpoint) else cls(checkpoint)
+        digest = hashlib.blake2b(digest_size=16)
+        _add_up((known.data, *data), digest.update)
+        return replace(known, data=digest.hexdigest())
 
     def due(self, iterations: int, seconds: float) -> bool:
         """Whether to save, so many iterations and seconds after the last time."""
@@ -53,7 +64,8 @@ class Checkpoint:
         Tensors go to it one by one: a history of gradients can be larger than the memory left.
         """
         contents = _contents(tensors)
-        written = {"identity": json.dumps(dict(identity)), "contents": json.dumps(contents)}
+        belongs_to = {**identity, DIGEST: self.data}
+        written = {"identity": json.dumps(belongs_to), "contents": json.dumps(contents)}
         kind = {"format": FORMAT, "version": str(VERSION)}
         header: dict[str, Any] = {"__metadata__": kind | written}
         end = 0
@@ -73,15 +85,16 @@ class Checkpoint:
         Raises `TrainingError` that names what differs where it belongs to another training.
         """
         saved, tensors = read_checkpoint(self.path)
-        wanted = json.loads(json.dumps(dict(identity)))
+        wanted = json.loads(json.dumps({**identity, DIGEST: self.data}))
         pairs = {key: (saved.get(key), wanted.get(key)) for key in {**saved, **wanted}}
         others = [
             f"{key} was {old!r} and is {new!r}" for key, (old, new) in pairs.items() if old != new
         ]
         if others:
             raise TrainingError(
-                f"{self.path} is the checkpoint of another training: {'; '.join(others)}. "
-                "Resume with the same settings, or train without resume to start again."
+                f"{self.path} is the checkpoint of another training: {'; '.join(others)}. Resume "
+                "with the same data and settings, name another checkpoint, or train without resume "
+                "to start again, which replaces it."
             )
         return tensors
 
@@ -96,13 +109,32 @@ def checkpoint_of(path: PathLike | Checkpoint | None) -> Checkpoint:
         raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
     checkpoint = path if isinstance(path, Checkpoint) else Checkpoint(path)
     file, folder = Path(checkpoint.path), Path(checkpoint.path).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise StorageError(f"{file}: the folder {folder} is missing or not writable.")
+    check_folder(folder, file)
     if file.is_dir():
         raise StorageError(f"{file} is a folder; a checkpoint is one file.")
     if file.suffix == ".gz":
         raise StorageError(f"{file}: checkpoints are not gzipped; use another name.")
     return checkpoint
+
+
+def _add_up(value: Any, update: Callable[[Any], None]) -> None:
+    """Hands out all bytes of a value, each part behind its kind and size."""
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        update(f"{value.dtype}{value.shape}".encode())
+        update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    elif is_dataclass(value):
+        used = [own.name for own in fields(value) if own.init and own.name not in LIMITS | PLACES]
+        _add_up([(name, getattr(value, name)) for name in used], update)
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        parts = list(value.items() if isinstance(value, Mapping) else value)
+        update(b"[%d" % len(parts))
+        for part in parts:
+            _add_up(part, update)
+    elif not callable(value):  # a function shows in what it made
+        text = repr(value).encode()
+        update(b"'%d" % len(text) + text)
 
 
 @final

@@ -351,6 +351,7 @@ def minimise(
     progress: bool = False,
     checkpoint: PathLike | Checkpoint | None = None,
     resume: bool = False,
+    data: Any = None,
     seed: int = 0,
     in_double: Callable[[], Objective[M]] | None = None,
 ) -> Outcome[M]:
@@ -377,6 +378,8 @@ def minimise(
         A file to save training to every minute and at its end.
     resume
         Whether to continue from the checkpoint, to the same bits as without an interruption.
+    data
+        What it is learned from, tensors and plain values: what is resumed must have the same.
     seed
         Orders the parts (minibatches).
     in_double
@@ -392,7 +395,8 @@ def minimise(
     begin = objective.start if start is None else start
     _check(objective, begin, seed)
     plan = _Descent(objective, begin.detach(), optimiser, penalty, scaling, seed, in_double)
-    return train(plan, callbacks=callbacks, progress=progress, checkpoint=checkpoint, resume=resume)
+    saved = None if checkpoint is None else Checkpoint.on(checkpoint, data)
+    return train(plan, callbacks=callbacks, progress=progress, checkpoint=saved, resume=resume)
 
 
 def _check(objective: Objective[Any], start: Tensor, seed: int) -> None:
