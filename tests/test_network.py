@@ -127,7 +127,7 @@ def test_models_of_pgmpy_are_taken(make: Any, directed: bool) -> None:
 
 
 def test_models_without_tables_are_refused() -> None:
-    with pytest.raises(GraphError, match="SimpleNamespace"):
+    with pytest.raises(ValueError, match="SimpleNamespace"):
         Network.from_pgmpy(SimpleNamespace(get_factors=list))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from mrflearn.errors import GraphError, InferenceError, MissingExtraError
+from mrflearn.errors import GraphError, InferenceError
 from mrflearn.estimators.field_answers import LogPartition
 from mrflearn.graph.evidence import condition
 from mrflearn.graph.factor_graph import FactorGroup
@@ -29,6 +29,7 @@ from mrflearn.inference.sampling import Drawing
 from mrflearn.inference.search import BranchAndBound
 from mrflearn.io.files import PathLike
 from mrflearn.io.formats import FORMATS, guess_format
+from mrflearn.io.pgmpy_models import from_pgmpy, to_pgmpy
 from mrflearn.io.uai import UaiNetwork
 from mrflearn.plots.networks import draw_network
 
@@ -296,23 +297,7 @@ class Network:
             `state_names`.
 
         """
-        directed = hasattr(model, "get_cpds")
-        tables = model.get_cpds() if directed else getattr(model, "get_factors", list)()
-        if not tables:
-            raise GraphError(
-                f"this {type(model).__name__} has no tables: neither get_cpds() nor get_factors() "
-                "gives any."
-            )
-        labels = {str(n): own.state_names[n] for own in tables for n in own.variables}
-        order = [str(n) for n in getattr(model, "nodes", list)() if str(n) in labels]
-        found = cls({name: labels[name] for name in order or labels})
-        for own in tables:
-            names = [str(name) for name in own.variables]
-            values = np.asarray(own.values, dtype=np.float64)
-            if directed:  # theirs has the child first, and sums that are rounded
-                names, values = [*names[1:], names[0]], np.moveaxis(values, 0, -1)
-            found._add(found._scope(names), values, child=directed)
-        return found
+        return cls.from_uai(from_pgmpy(model))
 
     def to_pgmpy(self) -> Any:
         """The same network as a model of pgmpy, which must be installed.
@@ -324,41 +309,14 @@ class Network:
             `DiscreteMarkovNetwork`.
 
         """
-        try:
-            from pgmpy import models
-            from pgmpy.factors.discrete import DiscreteFactor, TabularCPD
-        except ImportError as missing:
-            raise MissingExtraError("pgmpy is needed: pip install pgmpy") from missing
-        names = list(self.variables)
-        directed = all(self._children)
-        model: Any = (
-            models.DiscreteBayesianNetwork() if directed else models.DiscreteMarkovNetwork()
-        )
-        model.add_nodes_from(names)
-        for scope, table in zip(self._scopes, self._tables, strict=True):
-            own = [names[v] for v in scope]
-            labels = {name: list(self.variables[name]) for name in own}
-            sizes = list(table.shape)
-            if directed:
-                model.add_edges_from((parent, own[-1]) for parent in own[:-1])
-                flat = np.moveaxis(table, -1, 0).reshape(sizes[-1], -1)
-                given = (own[:-1], sizes[:-1]) if own[1:] else (None, None)
-                model.add_cpds(TabularCPD(own[-1], sizes[-1], flat, *given, state_names=labels))
-            else:
-                model.add_edges_from((a, b) for i, a in enumerate(own) for b in own[i + 1 :])
-                model.add_factors(DiscreteFactor(own, sizes, table, state_names=labels))
-        return model
+        return to_pgmpy(self.to_uai())
 
     # What can be asked.
 
     @cached_property
-    def _potentials(self) -> Potentials:
-        return from_uai(self.to_uai())
-
-    @property
     def potentials(self) -> Potentials:
         """The same as `mrflearn.graph.Potentials`; variables have the numbers of their order."""
-        return self._potentials
+        return from_uai(self.to_uai())
 
     def query(self, variables: str | Sequence[str], evidence: Evidence | None = None) -> Posterior:
         """Probabilities of one variable, or of several jointly, given what was observed.
@@ -523,7 +481,7 @@ class Network:
         self._tables.append(self._checked(scope, table))
         self._scopes.append(scope)
         self._children.append(child)
-        self.__dict__.pop("_potentials", None)
+        self.__dict__.pop("potentials", None)
 
     def _checked(self, scope: tuple[int, ...], table: ArrayLike) -> NDArray[np.float64]:
         names, labels = list(self.variables), list(self.variables.values())
@@ -573,7 +531,7 @@ class Network:
         }
 
     def _given(self, evidence: Evidence | None) -> Potentials:
-        return condition(self._potentials, self.numbered(evidence))
+        return condition(self.potentials, self.numbered(evidence))
 
     def _named(self, states: Iterable[int]) -> dict[str, str]:
         every = zip(self.variables.items(), states, strict=True)

@@ -99,7 +99,7 @@ def test_neighbourhoods_improve_an_assignment_and_keep_its_score() -> None:
     factors, states = problem(field)
     start = (0,) * 144
     incumbents = Incumbents(1, [(float(field.score(torch.tensor(start))), start)])
-    search.Neighbourhoods(factors, states, 0).improve(
+    search.LargeNeighbourhoods(factors, states, 0).improve(
         incumbents, list(states), time.monotonic() + 60
     )
     assert incumbents.best is not None

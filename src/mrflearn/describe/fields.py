@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from mrflearn import plots
-from mrflearn.describe.blocks import Data, Facts, Matrix, Nats, Network, Note, Picture, Table, Text
+from mrflearn.describe.blocks import Data, Diagram, Facts, Matrix, Nats, Note, Picture, Table, Text
 from mrflearn.describe.description import Answers, Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
@@ -34,7 +34,7 @@ MOST_SAMPLES = 20
 GRID = re.compile(r"grid:\d+x(\d+)")
 TABLES = (".csv", ".npy", ".dat", ".digits")  # files that hold the numbers of states
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
-Strongest = tuple[Blocks, Matrix, Network]  # couplings or contacts: listed, and drawn twice
+Strongest = tuple[Blocks, Matrix, Diagram]  # couplings or contacts: listed, and drawn twice
 
 
 class FieldDescription(Description):
@@ -116,7 +116,7 @@ class FieldDescription(Description):
         heat = Matrix(matrix, names, what, signed, (one, one), first, caption=caption)
         # On a lattice all edges have a place.
         drawn = len(pairs) if columns and len(names) <= MOST_DRAWN else n
-        network = Network(names, pairs[:drawn], strengths[:drawn], what, signed, columns)
+        network = Diagram(names, pairs[:drawn], strengths[:drawn], what, signed, columns)
         return found, heat, replace(network, caption=f"{extent(len(network.edges))}.")
 
     def score(self, rows: ReadRows, method: str | None) -> Blocks:

@@ -57,7 +57,7 @@ class Clique(NamedTuple):
     component: int
 
 
-class Level(NamedTuple):
+class CircuitLevel(NamedTuple):
     """Cliques of one height, side by side; `slots` are the first, second ... of their children.
 
     A slot is (how many entries have one, which cell each multiplies, the order that sorts entries
@@ -78,7 +78,7 @@ class Level(NamedTuple):
 class Circuit:
     """The levels from the leaves to the roots, and what each entry is worth without evidence."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[CircuitLevel, ...]
     weights: Array
     state: Numbers  # of each entry: the state of the variable it is summed over, numbered through
     by_state: tuple[Numbers, Numbers, Numbers]  # order, where each state begins, those that occur
@@ -463,7 +463,7 @@ def _written_out(
             cells += len(message)
         first_of = np.concatenate(starts)
         levels.append(
-            Level(
+            CircuitLevel(
                 slice(first_entry, entries),
                 slice(first_cell, cells),
                 first_of,

@@ -260,7 +260,7 @@ def _expand(bucket: Bucket, assignment: list[int], bound: float) -> Array:
 # Large neighbourhoods: some variables solved exactly, all others as they are.
 
 
-class Neighbourhoods:
+class LargeNeighbourhoods:
     """The factors of a problem, and who is near whom."""
 
     def __init__(self, factors: list[Factor], states: Mapping[int, int], seed: int) -> None:
@@ -459,7 +459,7 @@ class BranchAndBound(Method):
         start = time.monotonic()
         deadline = start + seconds
         incumbents, variables = Incumbents(n, []), sorted(states)
-        near = Neighbourhoods(factors, states, self.seed)
+        near = LargeNeighbourhoods(factors, states, self.seed)
         most, nodes, upper = FIRST_BUCKETS, FIRST_NODES, math.inf
         while True:
             begun = time.monotonic()
