@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -270,3 +271,26 @@ def test_looking_up_adds_no_name_once_names_are_closed() -> None:
     names = Numbering(["a"], closed=True)
     assert [names["a"], names["never seen"], names["never seen"]] == [0, -1, -1]
     assert dict(names) == {"a": 0}
+
+
+def test_tokens_with_the_same_names_are_read_together_as_one_by_one() -> None:
+    generator = np.random.default_rng(0)
+
+    def token(end: bool) -> dict[str, Any]:
+        word = f"w{generator.integers(40)}"
+        rest = {"upper": bool(generator.integers(2)), "share": float(generator.integers(3)) / 2}
+        return {"word": word, **rest} if end else {"word": word, **rest, "next": word[::-1]}
+
+    sequences = [[token(k == 5) for k in range(6)] for _ in range(100)]
+    names = compile_features(sequences[:50]).names
+    by_name = compile_features(sequences, pickle.loads(pickle.dumps(names)))
+    one_by_one = compile_features(map(tuple, sequences), names)
+    assert by_name.values is not None
+    assert one_by_one.values is not None
+    for part in ("lengths", "ends", "attributes", "values"):
+        assert torch.equal(getattr(by_name, part), getattr(one_by_one, part)), part
+    again = compile_features(sequences, names)
+    assert torch.equal(again.attributes, by_name.attributes)
+    sequences[70][3]["share"] = float("nan")
+    with pytest.raises(DataError, match="sequence 70, token 3"):
+        compile_features(sequences, names)

@@ -18,10 +18,12 @@ d: dense columns; m: tokens whose label is not known for certain; s: labels.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from functools import partial
+from itertools import chain, islice, repeat
+from operator import itemgetter
 from typing import Any, Literal, final
 
 import numpy as np
@@ -38,6 +40,9 @@ from mrflearn.errors import DataError, warn_user
 SEPARATOR = ":"
 UNKNOWN = -1
 LARGEST = float(np.finfo(np.float32).max)  # values are kept in single precision
+MOST_ENTRIES = 1 << 20  # that are kept
+# Sequences read at once, and tokens that a set of names needs to be read together.
+AT_ONCE, MANY_ALIKE = 32, 16
 _MANY = (list, tuple, set, frozenset)
 # The numbers and values of attributes, and how many of them each token has.
 Part = tuple["array[int]", NDArray[np.float32] | None, list[int]]
@@ -50,6 +55,7 @@ class Numbering(dict[Any, int]):
     def __init__(self, names: Iterable[str] = (), *, closed: bool = False) -> None:
         super().__init__((name, number) for number, name in enumerate(names))
         self.closed = closed
+        self.values_of: dict[Any, _Reading] = {}  # what closed names were seen with
 
     def __missing__(self, name: Any) -> int:
         if not isinstance(name, str):
@@ -59,35 +65,36 @@ class Numbering(dict[Any, int]):
         number = self[name] = len(self)
         return number
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"closed": self.closed, "values_of": {}}
 
-class _Entries(dict[tuple[Any, Any], int]):
-    """Entries (name, value) of dicts numbered by first appearance, each read once.
 
-    An entry stands for attribute `attributes[number]` with the value `amounts[number]`.  Where
-    names are closed, new attributes and values of 0 say nothing: they are `UNKNOWN`.
-    """
+class _Reading(dict[Any, complex]):
+    """What entries of dicts say, each read once: attribute 3 with the value 0.5 is 3 + 0.5i."""
 
-    def __init__(self, numbering: Numbering) -> None:
+    def __init__(self, read: Callable[[Any], complex]) -> None:
         super().__init__()
-        self.numbering = numbering
-        self.attributes = array("i")
-        self.amounts = array("f")
+        self.read = read
 
-    def __missing__(self, entry: tuple[Any, Any]) -> int:
-        name, value = entry
-        if type(value) is str and type(name) is str:  # nearly always
-            attribute, value = self.numbering[f"{name}{SEPARATOR}{value}"], 1.0
-        elif isinstance(value, tuple | frozenset):
-            raise DataError("an entry with several names")
-        else:
-            ((text, value),) = _flat({name: value})
-            attribute = self.numbering[text]
-        if self.numbering.closed and (attribute == UNKNOWN or value == 0):
-            attribute, value = UNKNOWN, 1.0
-        number = self[entry] = len(self)
-        self.attributes.append(attribute)
-        self.amounts.append(value)
-        return number
+    def __missing__(self, entry: Any) -> complex:
+        if len(self) >= MOST_ENTRIES:
+            self.clear()
+        found = self[entry] = self.read(entry)
+        return found
+
+
+def _read(numbering: Numbering, name: Any, value: Any) -> complex:
+    """Where names are closed, new attributes and values of 0 say nothing: they are `UNKNOWN`."""
+    if type(value) is str and type(name) is str:  # nearly always
+        attribute, value = numbering[f"{name}{SEPARATOR}{value}"], 1.0
+    elif isinstance(value, tuple | frozenset):
+        raise DataError("an entry with several names")
+    else:
+        ((text, value),) = _flat({name: value})
+        attribute = numbering[text]
+    if numbering.closed and (attribute == UNKNOWN or value == 0):
+        return complex(UNKNOWN, 1)
+    return complex(attribute, value)
 
 
 @final
@@ -100,7 +107,7 @@ class Items:
         self.values: array[float] | None = None
         self.sizes = array("q")
         self.blocks: dict[str, list[tuple[int, np.ndarray]]] = {}
-        self._entries = _Entries(numbering)
+        self._entries = _Reading(lambda entry: _read(numbering, *entry))
 
     def add(self, sequence: Iterable[Any], number: int) -> int:
         """Takes in the tokens of a sequence, and counts them; its number is for error messages.
@@ -126,12 +133,39 @@ class Items:
                     part = self._of_names(sequence)
         return self._append(*(part or self._one_by_one(tokens, number)))
 
+    def add_known(self, sequences: Sequence[Any]) -> array[int] | None:
+        """Takes in sequences of dicts by closed names, tokens with the same names together.
+
+        Their lengths; None where they must be read one by one.
+        """
+        flat = set(map(type, sequences)) == {list}
+        tokens = list(chain.from_iterable(sequences)) if flat else []
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        if set(map(type, tokens)) == {dict}:
+            for place, names in enumerate(map(tuple, tokens)):
+                alike.setdefault(names, []).append(place)
+        if not alike or MANY_ALIKE * len(alike) > len(tokens):
+            return None
+        sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        begins = sizes.cumsum() - sizes
+        found, known = np.empty(sizes.sum(), np.complex128), self.numbering.values_of
+        with suppress(TypeError, DataError):
+            for names, places in alike.items():
+                own, first = [tokens[place] for place in places], begins[places]
+                for k, name in enumerate(names):
+                    if name not in known:
+                        known[name] = _Reading(partial(_read, self.numbering, name))
+                    values = map(known[name].__getitem__, map(itemgetter(name), own))
+                    found[first + k] = np.fromiter(values, np.complex128, len(own))
+            self._append(*_parted(found), sizes.tolist())
+            return array("q", map(len, sequences))
+        return None
+
     def _of_dicts(self, sequence: Sequence[dict[Any, Any]]) -> Part:
         sizes = list(map(len, sequence))
         entries = chain.from_iterable(map(dict.items, sequence))
-        found = np.fromiter(map(self._entries.__getitem__, entries), np.int64, sum(sizes))
-        numbers = np.asarray(self._entries.attributes)[found]
-        return array("i", numbers.tobytes()), np.asarray(self._entries.amounts)[found], sizes
+        found = np.fromiter(map(self._entries.__getitem__, entries), np.complex128, sum(sizes))
+        return *_parted(found), sizes
 
     def _of_names(self, sequence: Sequence[Collection[str]]) -> Part:
         sizes, names = list(map(len, sequence)), chain.from_iterable(sequence)
@@ -182,6 +216,10 @@ class Items:
         if not (np.abs(values) <= LARGEST).all():
             raise DataError(f"{block} holds a value that is not finite, or above {LARGEST:.1e}.")
         rows.append((token, values))
+
+
+def _parted(found: NDArray[np.complex128]) -> tuple[array[int], NDArray[np.float32]]:
+    return array("i", found.real.astype("i").tobytes()), found.imag.astype("f")
 
 
 def _flat(item: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -343,7 +381,10 @@ def compile_features(
     """
     names = Numbering() if names is None else names
     items = Items(names)
-    lengths = array("q", (items.add(sequence, k) for k, sequence in enumerate(sequences)))
+    lengths, given = array("q"), iter(sequences)
+    while some := list(islice(given, AT_ONCE)):
+        known = items.add_known(some) if names.closed else None
+        lengths.extend(known or (items.add(own, k) for k, own in enumerate(some, len(lengths))))
     names.closed = True  # whoever shares these names need not copy them
     block_columns, dense = _dense(items, columns)
     compiled = CompiledFeatures(

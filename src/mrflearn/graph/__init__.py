@@ -10,12 +10,10 @@ if TYPE_CHECKING:
     from mrflearn.graph.builders import chimera as chimera
     from mrflearn.graph.builders import complete as complete
     from mrflearn.graph.builders import cube as cube
-    from mrflearn.graph.builders import factorial_chain as factorial_chain
     from mrflearn.graph.builders import from_edge_file as from_edge_file
     from mrflearn.graph.builders import from_networkx as from_networkx
     from mrflearn.graph.builders import graph_from_text as graph_from_text
     from mrflearn.graph.builders import grid as grid
-    from mrflearn.graph.builders import skip_chain as skip_chain
     from mrflearn.graph.builders import torus as torus
     from mrflearn.graph.contacts import contact_scores as contact_scores
     from mrflearn.graph.contacts import strongest_pairs as strongest_pairs

@@ -171,34 +171,6 @@ def chains(
     return FactorGraph(numbers, groups, component, len(counts))
 
 
-def factorial_chain(
-    length: int,
-    states_per_layer: Sequence[int],
-    *,
-    coupled: Sequence[tuple[int, int]] | None = None,
-    tied: bool = False,
-) -> FactorGraph:
-    """Several chains side by side, joined where they stand at the same position.
-
-    Variable (t, layer) has the number t * layers + layer.  For each layer i there are groups
-    "unary i" and "pairwise i", for each coupled pair "cotemporal i,j"; adjacent layers are
-    coupled unless pairs are chosen.
-    """
-    layers = len(states_per_layer)
-    pairs = [(i, i + 1) for i in range(layers - 1)] if coupled is None else list(coupled)
-    if length < 1 or layers < 1:
-        raise GraphError(f"{layers} layers of length {length}: each must be at least 1.")
-    check_coupled(pairs, layers)
-    number = torch.arange(length * layers).reshape(length, layers)
-    make = FactorGroup.tied if tied else FactorGroup
-    steps = torch.stack([number[:-1], number[1:]], dim=-1)
-    groups = [make(f"unary {i}", number[:, i : i + 1]) for i in range(layers)]
-    groups += [make(f"pairwise {i}", steps[:, i]) for i in range(layers)]
-    groups += [make(f"cotemporal {i},{j}", number[:, [i, j]]) for i, j in pairs]
-    states = torch.as_tensor(states_per_layer, dtype=torch.int64).repeat(length)
-    return FactorGraph(states, tuple(groups))
-
-
 def check_coupled(pairs: Iterable[tuple[int, int]], layers: int) -> None:
     """Raises `GraphError` for a pair that is not of two different layers, numbered from 0."""
     for i, j in pairs:
@@ -207,20 +179,6 @@ def check_coupled(pairs: Iterable[tuple[int, int]], layers: int) -> None:
                 f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
                 f"(0 to {layers - 1})."
             )
-
-
-def skip_chain(
-    length: int,
-    states: States,
-    skips: Sequence[tuple[int, int]] | Int[Tensor, "k 2"],
-    *,
-    tied: bool = False,
-) -> FactorGraph:
-    """A chain with further edges between the given pairs of positions, in a group "skip"."""
-    base = chain(length, states, tied=tied)
-    scope = torch.as_tensor(skips, dtype=torch.int64).reshape(-1, 2)
-    make = FactorGroup.tied if tied else FactorGroup
-    return FactorGraph(base.states, (*base.groups, make("skip", scope)))
 
 
 # Graphs from networkx, from edge files and from text.
