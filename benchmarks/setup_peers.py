@@ -33,7 +33,7 @@ NEEDED = [
     "pyro-ppl",
     "torch==2.13.0",
 ]
-PEERS = ["pgmax==0.6.1", "pgmpy==1.0.0"]
+PEERS = ["pgmax==0.6.1", "pgmpy==1.0.0", "pyagrum==3.3.1"]
 CRF_PEERS = ["python-crfsuite==0.9.12", "numpy"]
 COMPOSITE_NEEDED = ["torch==2.13.0", "numpy", "nltk==3.10.4", "scikit-learn==1.9.1"]
 COMPOSITE_PEERS = ["torch-struct==0.5"]  # what it lists is for training networks, not for charts

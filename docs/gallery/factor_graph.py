@@ -1,55 +1,38 @@
 """A factor graph by hand
 
 The classic network of a sprinkler: it may rain, the sprinkler may be on, the grass may be wet. Four tables, and every question
-about them: marginals, evidence, the most probable states, samples, files for other programs.
+about them: marginals, evidence, the most probable states, samples, a picture, files for other programs.
 """
 
-# %% Tables of conditional probabilities, as logarithms. The last axis of each is the variable that the others influence.
-import numpy as np
-import torch
+# %% Tables of conditional probabilities; the last axis of each is the variable that the others influence.
+from mrflearn import Network
+from mrflearn.inference import JunctionTree, best_list
 
-from mrflearn.graph import condition, dense_potentials, to_uai
-from mrflearn.inference import Drawing, JunctionTree, best_list
-from mrflearn.io import write_network
-from mrflearn.plots import draw_graph
-
-NAMES = ["cloudy", "sprinkler", "rain", "wet grass"]
-CLOUDY, SPRINKLER, RAIN, WET = range(4)
-network = dense_potentials(
-    [2, 2, 2, 2],
-    [
-        ([CLOUDY], torch.tensor([0.5, 0.5]).log()),
-        ([CLOUDY, SPRINKLER], torch.tensor([[0.5, 0.5], [0.9, 0.1]]).log()),
-        ([CLOUDY, RAIN], torch.tensor([[0.8, 0.2], [0.2, 0.8]]).log()),
-        (
-            [SPRINKLER, RAIN, WET],
-            torch.tensor([[[1.0, 0.0], [0.1, 0.9]], [[0.1, 0.9], [0.01, 0.99]]]).log(),
-        ),
-    ],
-)
+lawn = Network({name: ["no", "yes"] for name in ("cloudy", "sprinkler", "rain", "wet grass")})
+lawn.add_conditional("cloudy", [], [0.5, 0.5])
+lawn.add_conditional("sprinkler", ["cloudy"], [[0.5, 0.5], [0.9, 0.1]])
+lawn.add_conditional("rain", ["cloudy"], [[0.8, 0.2], [0.2, 0.8]])
+wet = [[[1.0, 0.0], [0.1, 0.9]], [[0.1, 0.9], [0.01, 0.99]]]
+lawn.add_conditional("wet grass", ["sprinkler", "rain"], wet)
 
 # %% Marginal probabilities before anything is observed, and given evidence.
-for evidence in ({}, {WET: 1}, {WET: 1, CLOUDY: 1}):
-    marginals = JunctionTree()(condition(network, evidence)).variables.tolist()
-    seen = ", ".join(f"{NAMES[v]} = {s}" for v, s in evidence.items()) or "nothing"
-    print(f"given {seen}:", {name: round(p[1], 3) for name, p in zip(NAMES, marginals)})
+for evidence in ({}, {"wet grass": "yes"}, {"wet grass": "yes", "cloudy": "yes"}):
+    marginals = lawn.marginals(evidence)
+    print("given", evidence, {name: round(own["yes"], 3) for name, own in marginals.items()})
 
-# %% The log-probability of the evidence is the difference of two log Z.
-together = (
-    JunctionTree()(condition(network, {WET: 1})).log_partition
-    - JunctionTree()(network).log_partition
-)
-print("p(wet grass) =", round(float(together.exp()), 4))
+# %% Two variables together: given wet grass, rain explains the sprinkler away.
+print(lawn.query(["sprinkler", "rain"], {"wet grass": "yes"}))
 
-# %% The most probable joint states in order, and samples; those of `condition(...)` would be conditional on the evidence.
-for assignment, score in best_list(network, 3, JunctionTree()):
-    print(dict(zip(NAMES, assignment.tolist())), round(np.exp(score), 4))
-print(Drawing()(network, 1000, seed=0).samples.double().mean(dim=0))
+# %% The log-probability of the evidence, the most probable states, samples given it.
+print("log p(wet grass) =", round(float(lawn.log_partition({"wet grass": "yes"})), 4))
+print(lawn.map({"wet grass": "yes"}))
+print(lawn.sample(5, {"wet grass": "yes"}, seed=0))
 
-# %% The graph: an edge for every pair of variables that share a factor.
-# ![The four variables and their edges](../pictures/gallery/factor-graph.png)
-edges = [(CLOUDY, SPRINKLER), (CLOUDY, RAIN), (SPRINKLER, RAIN), (SPRINKLER, WET), (RAIN, WET)]
-draw_graph(edges, [1] * len(edges), NAMES, label="in one factor", signed=False).savefig(
-    "factor-graph.png", dpi=120
-)
-write_network("sprinkler.uai", to_uai(network))  # for `mrflearn infer` and other programs
+# %% Below the names there are potentials, which every inference takes: the three best joint states.
+for assignment, score in best_list(lawn.potentials, 3, JunctionTree()):
+    print(assignment.tolist(), round(score, 4))
+
+# %% The network given wet grass, and a file for `mrflearn infer` and other programs.
+# ![The four variables, their probabilities and arrows](../pictures/gallery/factor-graph.png)
+lawn.draw({"wet grass": "yes"}, "factor-graph.png")
+lawn.write("sprinkler.bif")

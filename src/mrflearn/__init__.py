@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mrflearn.estimators.word_vectors import WordVectors as WordVectors
     from mrflearn.features.index import edge as edge
     from mrflearn.features.recipes import word_features as word_features
+    from mrflearn.network import Explanation as Explanation
+    from mrflearn.network import Network as Network
+    from mrflearn.network import Posterior as Posterior
 
 __version__ = "0.2.0"
 

@@ -202,3 +202,71 @@ def test_time_and_width_give_an_interval(tmp_path: Path) -> None:
 def test_time_goes_with_no_other_method(network: Path) -> None:
     for other in (["--best"], ["--method", "bp"]):
         assert run("infer", str(network), "--time", "1", *other).code == 2
+
+
+BIF = """network lawn {
+}
+variable rain {
+  type discrete [ 2 ] { no, yes };
+}
+variable wet {
+  type discrete [ 2 ] { dry, wet };
+}
+probability ( rain ) {
+  table 0.75, 0.25;
+}
+probability ( wet | rain ) {
+  (no) 0.9, 0.1;
+  (yes) 0.4, 0.6;
+}
+"""
+
+
+@pytest.fixture
+def lawn(tmp_path: Path) -> Path:
+    path = tmp_path / "lawn.bif"
+    path.write_text(BIF)
+    return path
+
+
+def test_a_network_with_names_is_answered_in_names(lawn: Path) -> None:
+    answer = run("infer", str(lawn), "--given", "wet=wet", "--json").json()
+    assert answer["log_partition"] == pytest.approx(math.log(0.225))
+    assert answer["marginals"]["rain"]["yes"] == pytest.approx(0.15 / 0.225)
+    assert answer["marginals"]["wet"] == {"dry": 0.0, "wet": 1.0}
+    best = run("infer", str(lawn), "--given", "wet=wet", "--best", "--json").json()
+    assert best["states"] == {"rain": "yes", "wet": "wet"}
+    shown = run("infer", str(lawn)).out
+    assert "no 0.7500, yes 0.2500" in shown
+
+
+def test_evidence_by_name_goes_for_uai_files_too(network: Path) -> None:
+    answer = run("infer", str(network), "--given", "x1=0", "--json").json()
+    assert answer["log_partition"] == pytest.approx(math.log(0.475))
+
+
+@pytest.mark.parametrize(("given", "code"), [("wet", 2), ("wte=wet", 1), ("wet=moist", 1)])
+def test_evidence_that_is_not_there_is_refused(lawn: Path, given: str, code: int) -> None:
+    found = run("infer", str(lawn), "--given", given)
+    assert found.code == code
+    assert "wet" in found.err
+
+
+def test_the_best_states_of_a_wide_network_come_with_what_is_proved(tmp_path: Path) -> None:
+    from mrflearn.graph.builders import complete
+    from mrflearn.graph.gauges import random_ising
+    from mrflearn.graph.networks import to_uai
+    from mrflearn.inference import JunctionTree
+    from mrflearn.io.uai import write_network
+
+    field = random_ising(complete(12), scale=1.0)
+    write_network(tmp_path / "wide.uai", to_uai(field))
+    best = float(JunctionTree().best(field).score)
+    found = run("infer", str(tmp_path / "wide.uai"), "--best", "--memory", "0.005", "--json")
+    answer = found.json()
+    assert "upper bound" in found.err
+    assert answer["kind"] == "optimal"
+    assert answer["log_score"] == pytest.approx(best)
+    assert answer["upper_bound"] == pytest.approx(best)
+    narrow = run("infer", str(tmp_path / "wide.uai"), "--best", "--json")
+    assert (narrow.json()["kind"], narrow.err) == ("optimal", "")

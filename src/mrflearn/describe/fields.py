@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from mrflearn import plots
-from mrflearn.describe.blocks import Data, Facts, Matrix, Nats, Network, Note, Picture, Table, Text
+from mrflearn.describe.blocks import Data, Diagram, Facts, Matrix, Nats, Note, Picture, Table, Text
 from mrflearn.describe.description import Answers, Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
@@ -35,7 +35,7 @@ MOST_WORDS = 100  # of evidence
 GRID = re.compile(r"grid:\d+x(\d+)")
 TABLES = (".csv", ".npy", ".dat", ".digits")  # files that hold the numbers of states
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
-Strongest = tuple[Blocks, Matrix, Network]  # couplings or contacts: listed, and drawn twice
+Strongest = tuple[Blocks, Matrix, Diagram]  # couplings or contacts: listed, and drawn twice
 
 
 class FieldDescription(Description):
@@ -123,7 +123,7 @@ class FieldDescription(Description):
         # On a lattice all edges have a place.
         drawn = len(pairs) if columns and len(names) <= MOST_DRAWN else n
         faint = self._unsure(pairs[:drawn])
-        network = Network(
+        network = Diagram(
             names, pairs[:drawn], strengths[:drawn], what, signed, columns, faint=faint
         )
         return found, heat, replace(network, caption=f"{extent(len(network.edges))}.")

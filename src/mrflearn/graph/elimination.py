@@ -52,19 +52,20 @@ def orders(near: Neighbours, weights: list[float]) -> Iterator[list[int] | TooWi
     if core > HOPELESS:  # every variable has two states or more
         yield TooWide(core + 1, core + 1.0)
         return
-    yield _greedy(near, weights, fill=False, seed=0)
+    yield greedy_order(near, weights, fill=False, seed=0)
     yield _sweep(near, weights)
     if len(near) <= FILL_LIMIT:
         for seed in range(max(1, min(MOST_RESTARTS, FILL_EFFORT // max(1, len(near))))):
-            yield _greedy(near, weights, fill=True, seed=seed)
+            yield greedy_order(near, weights, fill=True, seed=seed)
 
 
-def _greedy(
+def greedy_order(
     near: Neighbours, weights: list[float], *, fill: bool, seed: int, hopeless: float = HOPELESS
 ) -> list[int] | TooWide:
     """Always the variable of least cost next, in the graph as it has become; ties at random.
 
-    The cost is the size of the table or, with `fill`, the edges to add, and then the size.
+    The cost is the size of the table or, with `fill`, the edges to add, and then the size.  At a
+    table of more than 2^`most` entries it is given up.
     """
     near = [set(others) for others in near]
     sizes = [weights[v] + sum(weights[u] for u in others) for v, others in enumerate(near)]
@@ -160,13 +161,13 @@ def _sweep(near: Neighbours, weights: list[float]) -> list[int] | TooWide:
 
 def orders_of_any_width(near: Neighbours, weights: list[float]) -> Iterator[list[int]]:
     """Greedy orders for those who split tables that are too wide."""
-    yield cast("list[int]", _greedy(near, weights, fill=False, seed=0, hopeless=math.inf))
+    yield cast("list[int]", greedy_order(near, weights, fill=False, seed=0, hopeless=math.inf))
     sweep = _sweep(near, weights)
     if not isinstance(sweep, TooWide):
         yield sweep
     if len(near) <= FILL_LIMIT:
         for seed in range(FEW_RESTARTS):
-            found = _greedy(near, weights, fill=True, seed=seed, hopeless=math.inf)
+            found = greedy_order(near, weights, fill=True, seed=seed, hopeless=math.inf)
             yield cast("list[int]", found)
 
 
@@ -225,6 +226,7 @@ def _densest_core(near: Neighbours) -> int:
 
 
 CHEAP = 2**23  # table entries in all that are not worth a search for fewer
+TRIFLING = 2**17  # not even worth a second order, which takes milliseconds
 LEVEL = 2**14  # table entries that take as long as the operations of one more level of the tree
 
 
@@ -287,13 +289,15 @@ def find_elimination(structure: EliminationStructure) -> Elimination | TooWide:
     weights = [math.log2(count) for count in structure.states]
     best: Elimination | None = None
     failures = []
+    tried = []
     for order in orders(near, weights):
+        tried.append(order)
         outcome = order if isinstance(order, TooWide) else follow(structure, near, order)
         if isinstance(outcome, TooWide):
             failures.append(outcome)
         elif best is None or outcome.total < best.total:
             best = outcome
-        if best is not None and best.total <= CHEAP:
+        if best is not None and best.total <= (TRIFLING if len(tried) < 2 else CHEAP):
             break
     return best or min(failures, key=lambda failure: failure.log2_entries)
 
@@ -433,6 +437,7 @@ class EliminationPlan:
     entries that a step works on, of which there is one at a time.
     """
 
+    found: Elimination  # of fewest entries, before levels were counted
     elimination: Elimination
     steps: tuple[EliminationStep, ...]
     factor_axes: tuple[Axes, ...]  # of each factor, without its single-state variables
@@ -453,14 +458,16 @@ def find_plans(graph: FactorGraph) -> list[tuple[EliminationPlan | TooWide, Repl
 
 def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
     """The steps of the best elimination found."""
-    elimination = find_elimination(structure)
-    if isinstance(elimination, TooWide):
-        return elimination
-    return plan_of(structure, lower(structure, elimination))
+    found = find_elimination(structure)
+    if isinstance(found, TooWide):
+        return found
+    return plan_of(structure, lower(structure, found), found)
 
 
-def plan_of(structure: EliminationStructure, elimination: Elimination) -> EliminationPlan:
-    """The steps of an elimination."""
+def plan_of(
+    structure: EliminationStructure, elimination: Elimination, found: Elimination | None = None
+) -> EliminationPlan:
+    """The steps of an elimination, and that which it was made of."""
     place = {variable: k for k, variable in enumerate(elimination.order)}
     orders, factor_axes = [], []
     inside: list[list[int]] = [[] for _ in elimination.order]
@@ -485,7 +492,8 @@ def plan_of(structure: EliminationStructure, elimination: Elimination) -> Elimin
     twice = max((sum(messages[c] for c in own) for own in children), default=0)
     work = 2 * max(messages, default=0) + 4 * BLOCK
     held = elimination.kept + packed + twice
-    return EliminationPlan(elimination, tuple(steps), tuple(factor_axes), tuple(orders), held, work)
+    inner = tuple(steps), tuple(factor_axes), tuple(orders)
+    return EliminationPlan(found or elimination, elimination, *inner, held, work)
 
 
 def _pack(

@@ -51,7 +51,7 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
     if len(evidence) == 0:
         return potentials
     graph = potentials.graph
-    state = _observed_states(graph, evidence)
+    state = observed_states(graph, evidence)
     groups: list[FactorGroup] = []
     tables: list[DenseTable] = []
     constant = torch.zeros(graph.variables, dtype=potentials.dtype, device=graph.device)
@@ -110,7 +110,7 @@ def with_masks(graph: FactorGraph) -> FactorGraph:
     return replace(graph, groups=(*graph.groups, *masks))
 
 
-def _observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Tensor, " v"]:
+def observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Tensor, " v"]:
     """The observed state of each variable, -1 where there is none."""
     state, counts = [-1] * graph.variables, graph.states.tolist()
     for given, observed in evidence.items():

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mrflearn.inference.beliefs import Sampler as Sampler
     from mrflearn.inference.beliefs import with_gradient as with_gradient
     from mrflearn.inference.chain import Chain as Chain
+    from mrflearn.inference.circuit import CompiledField as CompiledField
+    from mrflearn.inference.circuit import Posteriors as Posteriors
     from mrflearn.inference.decoding import best_list as best_list
     from mrflearn.inference.enumeration import Enumeration as Enumeration
     from mrflearn.inference.join_graph import JoinGraphPropagation as JoinGraphPropagation
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from mrflearn.inference.sampling import GibbsRun as GibbsRun
     from mrflearn.inference.sampling import effective_draws as effective_draws
     from mrflearn.inference.sampling import split_r_hat as split_r_hat
+    from mrflearn.inference.search import BranchAndBound as BranchAndBound
+    from mrflearn.inference.tempering import ParallelTempering as ParallelTempering
     from mrflearn.inference.tree_reweighted import TreeReweighted as TreeReweighted
 
 __getattr__, __dir__ = lazy(__name__)

@@ -6,6 +6,7 @@ log Z the only gradient it can have: d log Z / d table = expected counts = the f
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -50,7 +51,8 @@ class Beliefs:
 class Decoding:
     """The best assignment found, its score per component, and whether it is proven optimal.
 
-    Where a component has no possible assignment its score is -inf.
+    Where a component has no possible assignment its score is -inf.  `upper` bounds the score of any
+    assignment, where the method gives such a bound.
     """
 
     assignment: Int[Tensor, " v"]
@@ -59,6 +61,23 @@ class Decoding:
     sweeps: int = 0
     residual: float = 0.0
     converged: bool = True
+    upper: Float[Tensor, " c"] | None = None
+
+    @property
+    def gap(self) -> float:
+        """How much better, in nats, the optimum can be at most: 0 where this is it."""
+        if self.kind == "exact":
+            return 0.0
+        return math.inf if self.upper is None else float((self.upper - self.score).sum())
+
+    @property
+    def certificate(self) -> str:
+        """What is proved: "optimal", "within x of the optimum", or "not proved"."""
+        if self.kind == "exact":
+            return "optimal"
+        if not self.gap < math.inf:
+            return "not proved"
+        return f"within {self.gap:.4g} nats of the optimum"
 
 
 @runtime_checkable

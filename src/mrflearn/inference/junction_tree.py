@@ -4,7 +4,8 @@ To the root and back [Lauritzen and Spiegelhalter 1988]; on the way back a messa
 clique knows divided by the message it received [Jensen, Lauritzen and Olesen 1990].  The tables
 of cliques are never kept, only messages are.
 
-Cliques are worked on in batches (`clique_batches`).  One that is too large for the processor's
+Small trees are evaluated on flat arrays (`flat_tree`).  Cliques of others are worked on in batches
+(`clique_batches`).  One that is too large for the processor's
 cache is a batch of its own, whose table is formed block by block.
 
 Letters in shapes: n: cliques (or packs) of one batch, always the first axis; c: components.
@@ -13,6 +14,7 @@ Letters in shapes: n: cliques (or packs) of one batch, always the first axis; c:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -37,6 +39,7 @@ from mrflearn.inference.beliefs import (
     zero_beliefs,
 )
 from mrflearn.inference.clique_batches import CliqueBatch, Messages, Schedule, make_schedules
+from mrflearn.inference.flat_tree import make_flat_tree
 from mrflearn.kernels.table_algebra import (
     LOG_MAX_PRODUCT,
     LOG_SUM_PRODUCT,
@@ -262,7 +265,12 @@ class JunctionTree(BeliefMethod, Sampler):
 
     @one_thread()
     def _beliefs(self, potentials: Potentials, warm: Tensor | None) -> Beliefs:  # noqa: ARG002
-        graph, found = potentials.graph, zero_beliefs(potentials)
+        graph = potentials.graph
+        flat = graph.planned(make_flat_tree)
+        if flat is not None:
+            with suppress(FloatingPointError):  # out of the range of linear arithmetic
+                return flat.beliefs(potentials)
+        found = zero_beliefs(potentials)
         for tree in self._trees(potentials):
             messages = tree.collect()
             log_partition = tree.log_partition(messages, graph.components)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import coo_array
+from scipy.stats import t as student_t
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
@@ -28,6 +29,7 @@ from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.beliefs import Sampler, seeded
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.messages import real_links, wiring
+from mrflearn.inference.spins import SpinSweeps
 from mrflearn.kernels.compiled import Compiled, gibbs_loop
 
 # Whether chains agree, and how many independent draws theirs are worth.
@@ -122,7 +124,9 @@ class Colour:
     bias: Float[Tensor, "s k 1"]  # -inf beyond a variable's own states
     facets: tuple[Facet, ...]
 
-    def scores(self, states: States, share: float = 1.0) -> Float[Tensor, "s k n"]:
+    def scores(
+        self, states: States, share: float | Float[Tensor, " n"] = 1.0
+    ) -> Float[Tensor, "s k n"]:
         """`share` times the scores of every state given all others."""
         total = self.bias.new_zeros(*self.bias.shape[:2], states.shape[1])
         for facet in self.facets:
@@ -194,10 +198,34 @@ class Conditionals:
             total.index_add_(0, self.graph.component_of(group), scores)
         return total
 
-    def sweep(self, states: States, generator: torch.Generator, share: float = 1.0) -> None:
-        """Every variable of every chain drawn again, in place, colour by colour."""
-        fast = None if states.is_cuda else self.compiled.after(UPDATE_SECONDS * states.numel())
-        factors = self.bias.new_tensor([share, _below_one(self.bias)])
+    @cached_property
+    def spins(self) -> SpinSweeps | None:
+        """The same for fields of two states and pairs, which are much faster."""
+        return SpinSweeps.of(self.potentials, self.graph.planned(colouring))
+
+    def sweep(
+        self,
+        states: States,
+        generator: torch.Generator,
+        share: float | Float[Tensor, " n"] = 1.0,
+        times: int = 1,
+    ) -> None:
+        """Every variable of every chain drawn again, in place, colour by colour, so many times.
+
+        Scores count with their `share`, which may be another one for each chain.
+        """
+        if self.spins is not None:
+            self.spins.sweep(states, generator, share, times)
+            return
+        for _ in range(times):
+            self._sweep(states, generator, share)
+
+    def _sweep(
+        self, states: States, generator: torch.Generator, share: float | Float[Tensor, " n"]
+    ) -> None:
+        one = not isinstance(share, Tensor) and not states.is_cuda
+        fast = self.compiled.after(UPDATE_SECONDS * states.numel()) if one else None
+        factors = self.bias.new_tensor([share if one else 1.0, _below_one(self.bias)])
         for colour in self.colours:
             if fast is None:
                 scores = colour.scores(states, share)
@@ -393,10 +421,41 @@ class GibbsRun:
     graph: FactorGraph
     states: Int[Tensor, "d n v"]
     scores: Float[Tensor, "d n c"]  # unnormalised log-probabilities
+    exchanges: Float[Tensor, " l"] | None = None  # of tempered chains: the share of each accepted
 
     def marginals(self) -> Float[Tensor, "v s"]:
         """How often each variable was in each state."""
         return torch.stack([seen.mean(dim=(0, 1)) for seen in self._seen()], dim=1)
+
+    def standard_errors(self) -> Float[Tensor, "v s"]:
+        """How far marginals are from the truth, one standard deviation of it.
+
+        The larger of two estimates: from the number of effective draws, and from how much the means
+        of chains differ, which is right however long the chains remember.
+        """
+        found = []
+        for seen in self._seen():
+            chains = seen.shape[1]
+            spread = seen.flatten(0, 1).var(0, correction=0)
+            own = spread / effective_draws(seen)
+            if chains > 1:
+                own = torch.maximum(own, seen.mean(0).var(0) / chains)
+            found.append(own.clamp(min=0.0).sqrt())
+        return torch.stack(found, dim=1)
+
+    def intervals(self, level: float = 0.95) -> tuple[Float[Tensor, "v s"], Float[Tensor, "v s"]]:
+        """Where marginals are with probability `level`, from below and from above.
+
+        By Student's t, as many degrees of freedom as there are chains, less one (of a single chain
+        its tenths take their place).  They hold where chains agree (`r_hat` near 1): a mode that no
+        chain found is in no interval.
+        """
+        if not 0 < level < 1:
+            raise InferenceError(f"level={level} must be between 0 and 1.")
+        chains = self.states.shape[1]
+        freedom = chains - 1 if chains > 1 else 9
+        reach = float(student_t.ppf((1 + level) / 2, freedom)) * self.standard_errors()
+        return (self.marginals() - reach).clamp(0, 1), (self.marginals() + reach).clamp(0, 1)
 
     def r_hat(self) -> Float[Tensor, " v"]:
         """Split R-hat of every variable, of the worst of its states; near 1 where chains agree."""
@@ -443,12 +502,10 @@ class Gibbs(Sampler):
         generator = seeded(generator, seed, potentials.graph.device)
         field = Conditionals.of(potentials)
         states = feasible_states(field, self.chains, generator)
-        for _ in range(self.burn_in):
-            field.sweep(states, generator)
+        field.sweep(states, generator, times=self.burn_in)
         kept, scores = [], []
         for _ in range(self.sweeps // self.thin):
-            for _ in range(self.thin):
-                field.sweep(states, generator)
+            field.sweep(states, generator, times=self.thin)
             kept.append(states.T.clone())
             scores.append(field.score(states).T)
         return GibbsRun(potentials.graph, torch.stack(kept), torch.stack(scores))

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from mrflearn.io.arpa import Arpa as Arpa
     from mrflearn.io.arpa import read_arpa as read_arpa
     from mrflearn.io.arpa import write_arpa as write_arpa
+    from mrflearn.io.bif import read_bif as read_bif
+    from mrflearn.io.bif import write_bif as write_bif
     from mrflearn.io.conllu import ConlluRow as ConlluRow
     from mrflearn.io.conllu import ConlluSentence as ConlluSentence
     from mrflearn.io.conllu import read_conllu as read_conllu
@@ -83,5 +85,7 @@ if TYPE_CHECKING:
     from mrflearn.io.vectors import NamedVectors as NamedVectors
     from mrflearn.io.vectors import read_vectors as read_vectors
     from mrflearn.io.vectors import write_vectors as write_vectors
+    from mrflearn.io.xmlbif import read_xmlbif as read_xmlbif
+    from mrflearn.io.xmlbif import write_xmlbif as write_xmlbif
 
 __getattr__, __dir__ = lazy(__name__)

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from mrflearn.errors import DataError, warn_user
 from mrflearn.io.alignments import WRITTEN, Alignment, read_alignment, write_alignment
 from mrflearn.io.arpa import read_arpa, write_arpa
+from mrflearn.io.bif import read_bif, write_bif
 from mrflearn.io.conllu import ConlluSentence, read_conllu, write_conllu
 from mrflearn.io.corpus import read_sentences, split_tokens, write_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite, write_crfsuite
@@ -31,6 +32,7 @@ from mrflearn.io.spans import Scheme, convert_tags, spans_to_tags
 from mrflearn.io.trees import Tree, remove_traces
 from mrflearn.io.uai import read_network, write_network
 from mrflearn.io.vectors import read_vectors, write_vectors
+from mrflearn.io.xmlbif import read_xmlbif, write_xmlbif
 
 # Columns: one token a line, white space or a separator between cells.
 
@@ -362,6 +364,8 @@ FORMATS: dict[str, Format] = {
     "graphs": Format(read_graphs, write_graphs, SUFFIXES, record="graphs"),
     "arpa": Format(read_arpa, write_arpa, (".arpa",), record="n-grams"),
     "uai": Format(read_network, write_network, (".uai",), record="networks"),
+    "bif": Format(read_bif, write_bif, (".bif",), record="networks"),
+    "xmlbif": Format(read_xmlbif, write_xmlbif, (".xmlbif", ".xml"), record="networks"),
 }
 
 

@@ -10,6 +10,8 @@ import codecs
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from reprlib import repr as shortened
 from typing import Literal, Self, TypeVar, cast
 
 import numpy as np
@@ -126,14 +128,20 @@ class UaiNetwork:
 
     Axis k of `tables[i]` runs over the states of variable `scopes[i][k]`.  In a BAYES network
     the last variable of a scope is the child, and its table is p(child | the others).
+
+    Formats that give variables names and their states labels (BIF, XMLBIF) fill in `names` and
+    `labels`; a UAI file holds neither.
     """
 
     kind: Kind
     states: tuple[int, ...]
     scopes: tuple[tuple[int, ...], ...]
     tables: tuple[Table, ...]
+    names: tuple[str, ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_names()
         if len(self.scopes) != len(self.tables):
             raise DataError(f"{len(self.scopes)} scopes, but {len(self.tables)} tables.")
         for i, (scope, table) in enumerate(zip(self.scopes, self.tables, strict=True)):
@@ -144,6 +152,44 @@ class UaiNetwork:
                     f"factor {i} has variables of {shape} states, but a table of shape "
                     f"{table.shape}."
                 )
+
+    def _check_names(self) -> None:
+        counts = tuple(map(len, self.labels)) or self.states
+        if counts != self.states or len(self.names or counts) != len(self.states):
+            raise DataError(
+                f"{len(self.states)} variables of {shortened(self.states)} states, but "
+                f"{len(self.names)} names, and labels for {shortened(counts)} states."
+            )
+        for what, own in (("variables", self.names), *(("labels", own) for own in self.labels)):
+            if len(set(own)) < len(own):
+                twice = next(name for i, name in enumerate(own) if name in own[:i])
+                raise DataError(f"two {what} are called {twice!r}; each needs a name of its own.")
+
+    def conditionals(self) -> dict[int, tuple[tuple[int, ...], Table]]:
+        """The scope and the table of every child, where each variable is the child of one."""
+        found = {scope[-1]: (scope, t) for scope, t in zip(self.scopes, self.tables, strict=True)}
+        if self.kind != "BAYES" or len(found) < max(len(self.states), len(self.scopes)):
+            raise DataError(
+                "this is no Bayesian network, in which each variable has one table of its "
+                "probabilities given others; UAI files hold any network."
+            )
+        parents = {child: scope[:-1] for child, (scope, _) in found.items()}
+        try:
+            TopologicalSorter(parents).prepare()
+        except CycleError as error:
+            names = " -> ".join(map(self.name, error.args[1]))
+            raise DataError(f"variables depend on each other in a circle: {names}.") from error
+        return found
+
+    def name(self, variable: int) -> str:
+        """The name of a variable, x and its number where it has none."""
+        return self.names[variable] if self.names else f"x{variable}"
+
+    def labels_of(self, variable: int) -> tuple[str, ...]:
+        """The labels of a variable's states, their numbers where they have none."""
+        return (
+            self.labels[variable] if self.labels else tuple(map(str, range(self.states[variable])))
+        )
 
 
 def read_network(path: PathLike) -> UaiNetwork:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mrflearn.plots.fields import draw_moments as draw_moments
     from mrflearn.plots.fields import draw_mutant_scan as draw_mutant_scan
     from mrflearn.plots.fields import draw_recovery as draw_recovery
+    from mrflearn.plots.graphical_models import draw_graphical_model as draw_graphical_model
     from mrflearn.plots.labels import draw_confusion as draw_confusion
     from mrflearn.plots.labels import draw_reliability as draw_reliability
     from mrflearn.plots.networks import draw_centrality as draw_centrality

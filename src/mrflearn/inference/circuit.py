@@ -1,0 +1,489 @@
+"""Many questions about one field: compiled once, asked again and again with other evidence.
+
+A junction tree is written out as an arithmetic circuit [Darwiche 2003]: the entries of all its
+tables that can be positive, and for each the message cells that it multiplies and the one it is
+summed into.  Impossible entries are found once, by passing "possible or not" through the tree both
+ways, and left out: networks of many zeros (pedigrees, diagnoses) shrink a hundredfold.  An answer
+is then a few gathers and segment sums for each level of the tree, for any number of evidences at a
+time.
+
+Letters in shapes: e: entries of a level; m: message cells; n: evidences asked about together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mrflearn.errors import InferenceError
+from mrflearn.graph.elimination import EliminationPlan, Replicas, TooWide, find_plans
+from mrflearn.graph.evidence import observed_states, restrict
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.beliefs import Decoding, insist
+from mrflearn.inference.junction_tree import JunctionTree
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Evidence = Mapping[int, int]
+
+EXACT = JunctionTree()
+
+MOST_DENSE = 2**26  # entries of all tables, looked through once for those that are possible
+MOST_ENTRIES = 2**22  # possible entries that are written out
+AT_ONCE = 2**15  # entries times evidences that are worked on together, so that caches hold them
+TINY = 1e-250  # the least weight of a possible entry beside the largest of its table
+MOST_JOINT = 2**16  # joint states of variables asked about together
+
+
+class Clique(NamedTuple):
+    """One table while the circuit is made: its variables, and which of its entries are possible.
+
+    The variable that is summed out is the last axis; `weights` is the product of its factors.
+    """
+
+    variables: tuple[int, ...]
+    weights: Array
+    possible: NDArray[np.bool_]
+    children: list[int]
+    component: int
+
+
+class CircuitLevel(NamedTuple):
+    """Cliques of one height, side by side; `slots` are the first, second ... of their children.
+
+    A slot is (how many entries have one, which cell each multiplies, the order that sorts entries
+    by that cell, where each cell begins in it, the cells).
+    """
+
+    entries: slice
+    cells: slice
+    starts: Numbers  # of the entries of each cell, from the level's first
+    lengths: Numbers  # how many entries each cell has
+    cliques: Numbers  # where the cells of each clique begin, from the level's first
+    sizes: Numbers  # how many cells each clique has
+    components: Numbers  # of each clique
+    slots: tuple[tuple[int, Numbers, Numbers, Numbers, Numbers], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Circuit:
+    """The levels from the leaves to the roots, and what each entry is worth without evidence."""
+
+    levels: tuple[CircuitLevel, ...]
+    weights: Array
+    state: Numbers  # of each entry: the state of the variable it is summed over, numbered through
+    by_state: tuple[Numbers, Numbers, Numbers]  # order, where each state begins, those that occur
+    offset: Array  # of log Z, a component
+    cells: int
+
+    def answer(self, allowed: Float[Array, "k n"]) -> tuple[Array, Array]:
+        """log Z (c, n) and the probability of every state (k, n), where some are not allowed.
+
+        Raises `FloatingPointError` where numbers leave the range of double precision.
+        """
+        n = allowed.shape[1]
+        cells, totals = np.empty((self.cells, n)), np.empty((self.cells, n))
+        values = allowed[self.state]
+        values *= self.weights[:, None]
+        log_z = np.repeat(self.offset[:, None], n, axis=1)
+        with np.errstate(under="raise", over="raise"):
+            for level in self.levels:
+                own = values[level.entries]
+                for count, factors, *_ in level.slots:
+                    own[:count] *= cells[factors]
+                sums = np.add.reduceat(own, level.starts, axis=0)
+                top = np.maximum.reduceat(sums, level.cliques, axis=0)
+                with np.errstate(divide="ignore"):
+                    np.add.at(log_z, level.components, np.log(top))
+                top[top == 0] = 1.0
+                totals[level.cells] = sums
+                cells[level.cells] = sums / np.repeat(top, level.sizes, axis=0)
+            return log_z, self._marginals(values, totals)
+
+    def _marginals(self, values: Array, totals: Array) -> Array:
+        """The probability of every state; `values` and `totals` are used up."""
+        beliefs = np.ones_like(totals)  # of the cells of roots; all others are filled in
+        for level in reversed(self.levels):
+            sums = totals[level.cells]
+            share = beliefs[level.cells]
+            share[sums == 0] = 0.0
+            sums[sums == 0] = 1.0
+            share /= sums
+            own = values[level.entries]
+            own *= np.repeat(share, level.lengths, axis=0)
+            for count, _, order, starts, cells in level.slots:
+                beliefs[cells] = np.add.reduceat(own[:count][order], starts, axis=0)
+        order, starts, states = self.by_state
+        found = np.zeros((states[-1] + 1 if len(states) else 0, values.shape[1]))
+        found[states] = np.add.reduceat(values[order], starts, axis=0)
+        return found
+
+
+# Answers to evidence, one or many.
+
+
+@dataclass(frozen=True, eq=False)
+class Posteriors:
+    """Exact answers to n questions: log Z, and the marginals of every variable.
+
+    Where evidence is impossible its log Z is -inf and all marginals are zero.
+    """
+
+    log_partition: Float[Tensor, "n c"]
+    variables: Float[Tensor, "n v s"]
+
+
+class CompiledField:
+    """A field ready for many questions.
+
+    Small fields, and large ones most of whose entries are impossible, become a `Circuit`.  Others
+    keep the plan of their junction tree, which saves the search for it, not the arithmetic.  What
+    is observed in all questions alike is best given to `condition` before: it makes trees narrower.
+
+    Parameters
+    ----------
+    potentials
+        The field.
+    method
+        The junction tree, with its limit on memory.
+
+    Examples
+    --------
+    >>> from mrflearn.graph import dense_potentials
+    >>> from mrflearn.inference import CompiledField
+    >>> field = dense_potentials([2, 2], [([0, 1], [[0.0, 1.0], [2.0, 0.0]])])
+    >>> compiled = CompiledField(field)
+    >>> compiled.ask([{0: 0}, {1: 1}]).variables[:, :, 0].tolist()
+    [[1.0, 0.2689414213699951], [0.7310585786300049, 0.0]]
+    >>> compiled.joint([0, 1]).shape
+    torch.Size([2, 2])
+    >>> compiled.best({0: 0}).assignment.tolist()
+    [0, 1]
+
+    """
+
+    def __init__(self, potentials: Potentials, method: JunctionTree = EXACT) -> None:
+        insist(method, potentials.graph)
+        potentials.check_numbers()
+        self.potentials, self.method = potentials, method
+        self.circuit = make_circuit(potentials)
+
+    def ask(self, evidence: Evidence | Sequence[Evidence]) -> Posteriors:
+        """log Z and the marginals given evidence, or given each of many.
+
+        Parameters
+        ----------
+        evidence
+            The state of each observed variable, or a sequence of such.
+
+        Returns
+        -------
+        Posteriors
+            One row of answers for each evidence.
+
+        """
+        several = [evidence] if isinstance(evidence, Mapping) else list(evidence)
+        graph = self.potentials.graph
+        observed = [observed_states(graph, own).cpu().numpy() for own in several]
+        answers = self._answers(np.array(observed).reshape(len(several), graph.variables))
+        log_z, variables = (torch.from_numpy(own).to(graph.device) for own in answers)
+        return Posteriors(log_z, variables)
+
+    def joint(
+        self, variables: Sequence[int], evidence: Evidence | None = None
+    ) -> Float[Tensor, "*s"]:
+        """The joint probabilities of a few variables given evidence.
+
+        Parameters
+        ----------
+        variables
+            Their numbers.
+        evidence
+            The state of each observed variable.
+
+        Returns
+        -------
+        Tensor
+            One axis for each variable, in the order given; all zero where evidence is impossible.
+
+        """
+        graph = self.potentials.graph
+        base = observed_states(graph, evidence or {}).cpu().numpy()
+        sizes = [int(graph.states[v]) for v in variables]
+        if len(set(variables)) < len(variables) or math.prod(sizes) > MOST_JOINT:
+            raise InferenceError(
+                f"the joint probabilities of {list(variables)} have {math.prod(sizes):,} entries; "
+                f"name different variables, of {MOST_JOINT:,} joint states at most."
+            )
+        every = np.repeat(base[None], math.prod(sizes), axis=0)
+        states = np.stack(np.unravel_index(np.arange(len(every)), sizes), axis=1)
+        agree = ((every[:, variables] < 0) | (every[:, variables] == states)).all(axis=1)
+        every[:, variables] = states
+        scores = np.full(len(every), -math.inf)
+        scores[agree] = self._answers(every[agree])[0].sum(axis=1)
+        top = scores.max(initial=-math.inf)
+        weights = np.exp(scores - top) if top > -math.inf else np.zeros(len(every))
+        return torch.from_numpy(weights / max(weights.sum(), 1.0)).reshape(sizes)
+
+    def best(self, evidence: Evidence | None = None) -> Decoding:
+        """The most probable assignment given evidence.
+
+        Parameters
+        ----------
+        evidence
+            The state of each observed variable.
+
+        Returns
+        -------
+        Decoding
+            As `JunctionTree.best` gives it.
+
+        """
+        return self.method.best(self._given(evidence))
+
+    def sample(
+        self, n: int, evidence: Evidence | None = None, *, seed: int = 0
+    ) -> Int[Tensor, "n v"]:
+        """Exact samples given evidence.
+
+        Parameters
+        ----------
+        n
+            How many.
+        evidence
+            The state of each observed variable.
+        seed
+            Of the random numbers.
+
+        Returns
+        -------
+        Tensor
+            One assignment a row.
+
+        """
+        return self.method.sample(self._given(evidence), n, seed=seed)
+
+    def _given(self, evidence: Evidence | None) -> Potentials:
+        """The same field on the same graph, whose plan is kept, with masks of the states."""
+        return restrict(
+            self.potentials, self._allowed(observed_states(self.potentials.graph, evidence or {}))
+        )
+
+    def _allowed(self, observed: Int[Tensor, " v"]) -> Tensor:
+        graph = self.potentials.graph
+        states = torch.arange(graph.most_states, device=graph.device)
+        free = (observed < 0).unsqueeze(1) & graph.legal()
+        return free | (observed.unsqueeze(1) == states)
+
+    def _answers(self, observed: Numbers) -> tuple[Array, Array]:
+        """log Z (n, c) and marginals (n, v, s) given observed states (n, v); -1: not observed."""
+        graph, n = self.potentials.graph, len(observed)
+        log_z = np.empty((n, graph.components))
+        variables = np.zeros((n, graph.variables, graph.most_states))
+        together = 1 if self.circuit is None else max(1, AT_ONCE // len(self.circuit.weights))
+        for start in range(0, n, together):
+            rows = slice(start, start + together)
+            allowed = torch.stack([self._allowed(own) for own in torch.from_numpy(observed[rows])])
+            try:
+                log_z[rows], variables[rows] = self._by_circuit(allowed.cpu().numpy())
+            except FloatingPointError:  # too small or too large for double precision
+                for k, own in enumerate(allowed, start):
+                    found = self.method(restrict(self.potentials, own))
+                    log_z[k] = found.log_partition.double().cpu().numpy()
+                    variables[k] = found.variables.double().cpu().numpy()
+        return log_z, variables
+
+    def _by_circuit(self, allowed: NDArray[np.bool_]) -> tuple[Array, Array]:
+        if self.circuit is None:
+            raise FloatingPointError
+        n, v, s = allowed.shape
+        log_z, found = self.circuit.answer(allowed.reshape(n, v * s).T.astype(np.float64))
+        variables = np.zeros((v * s, n))
+        variables[: len(found)] = found
+        # Where one part of a component is impossible, so are the parts not joined to it.
+        possible = (log_z > -math.inf)[self.potentials.graph.component.cpu().numpy()]
+        return log_z.T, variables.T.reshape(n, v, s) * possible.T[:, :, None]
+
+
+# How a circuit is made.
+
+
+def make_circuit(potentials: Potentials) -> Circuit | None:
+    """The circuit of a field; None where it would be too large, or there is nothing to ask."""
+    graph = potentials.graph
+    plans = graph.planned(find_plans)
+    dense = 0
+    for plan, replicas in plans:
+        if isinstance(plan, TooWide):
+            return None
+        dense += plan.elimination.total * len(replicas.components)
+    if dense > MOST_DENSE or not graph.variables:
+        return None
+    tables = [table.dense().detach().double().cpu().numpy() for table in potentials.tables]
+    cliques: list[Clique] = []
+    heights: list[int] = []
+    offset = np.zeros(graph.components)
+    for plan, replicas in plans:
+        assert isinstance(plan, EliminationPlan)  # noqa: S101 - looked at above
+        for number in range(len(replicas.components)):
+            first = len(cliques)
+            for own, top in _cliques(plan, replicas, number, tables, graph, cliques):
+                offset[own.component] += top
+                cliques.append(own)
+            heights += plan.elimination.heights
+            _prune(cliques, first)
+    counts = [int(own.possible.sum()) for own in cliques]
+    if sum(counts) > MOST_ENTRIES or not all(counts):  # 0: nothing at all is possible
+        return None
+    if any(own.weights[own.possible].min() < TINY for own in cliques):
+        return None
+    return _written_out(cliques, heights, offset, graph)
+
+
+def _cliques(
+    plan: EliminationPlan,
+    replicas: Replicas,
+    number: int,
+    tables: list[Array],
+    graph: FactorGraph,
+    before: list[Clique],
+) -> Iterable[tuple[Clique, float]]:
+    """The tables of one component, children before parents, and the log of what each is scaled by.
+
+    What is possible is, so far, what its factors and those of its descendants allow.
+    """
+    component, variables = int(replicas.components[number]), replicas.variables[number]
+    first = len(before)
+    elimination, states = plan.elimination, replicas.structure.states
+    inside: list[list[int]] = [[] for _ in elimination.order]
+    for factor, axes in enumerate(plan.factor_axes):
+        inside[axes[0]].append(factor)
+    children: list[list[int]] = [[] for _ in elimination.order]
+    for k, parent in enumerate(elimination.parent):
+        if parent >= 0:
+            children[parent].append(first + k)
+    for k, clique in enumerate(elimination.cliques):
+        scope = (*clique[1:], clique[0])
+        shape = tuple(states[v] for v in scope)
+        scores = np.zeros(shape)
+        for factor in inside[k]:
+            group, place = replicas.places[factor]
+            row = int(graph.groups[group].table[replicas.factors[group][number, place]])
+            own = replicas.structure.scopes[factor]
+            scores = scores + _spread(tables[group][row], own, scope, states)
+        possible = scores > -math.inf
+        for child in children[k]:
+            message: NDArray[Any] = np.any(before[child].possible, axis=-1)
+            own = before[child].variables[:-1]
+            possible &= _spread(message, own, tuple(variables[list(scope)].tolist()), None)
+        top = float(scores.max(initial=-math.inf, where=possible))
+        top = top if top > -math.inf else 0.0
+        numbered = tuple(variables[list(scope)].tolist())
+        weights = np.exp(scores - top, where=possible, out=np.zeros(shape))
+        yield Clique(numbered, weights, possible, children[k], component), top
+
+
+def _spread(
+    table: NDArray[Any], own: Sequence[int], scope: Sequence[int], states: Sequence[int] | None
+) -> NDArray[Any]:
+    """A table over some variables, with its axes where they are in a larger scope.
+
+    Variables of a single state may be missing in the scope.
+    """
+    if states is not None and any(v not in scope for v in own):
+        kept = [v for v in own if v in scope]
+        table = table.reshape([states[v] for v in kept])
+        own = kept
+    order = sorted(range(len(own)), key=lambda i: scope.index(own[i]))
+    size = dict(zip(own, table.shape, strict=True))
+    return table.transpose(order).reshape([size.get(v, 1) for v in scope])
+
+
+def _prune(cliques: list[Clique], first: int) -> None:
+    """Leaves possible only what some possible assignment of the whole component agrees with."""
+    for clique in reversed(cliques[first:]):
+        for child in clique.children:
+            kept = set(cliques[child].variables[:-1])
+            others = tuple(i for i, v in enumerate(clique.variables) if v not in kept)
+            left = [v for v in clique.variables if v in kept]
+            message: NDArray[Any] = np.any(clique.possible, axis=others)
+            message = _spread(message, left, cliques[child].variables[:-1], None)
+            cliques[child].possible[...] &= message[..., None]
+
+
+def _written_out(
+    cliques: list[Clique], heights: list[int], offset: Array, graph: FactorGraph
+) -> Circuit:
+    """The circuit of pruned cliques."""
+    most = graph.most_states
+    # Cliques by height; of one height those of most children first, so that slots are prefixes.
+    order = sorted(range(len(cliques)), key=lambda k: (heights[k], -len(cliques[k].children)))
+    rank: dict[int, Numbers] = {}  # of each message: the number of the cell of every entry
+    levels, weights, state = [], [], []
+    entries = cells = 0
+    for height in range(1, max(heights) + 1):
+        members = [k for k in order if heights[k] == height]
+        first_entry, first_cell = entries, cells
+        starts, begins = [], []
+        slots: list[list[Numbers]] = []
+        counts: list[int] = []
+        for k in members:
+            own = cliques[k]
+            size = own.possible.shape[-1]
+            flat = np.flatnonzero(own.possible)
+            message, at = np.unique(flat // size, return_index=True)
+            numbers = np.full(own.possible[..., 0].size, -1)
+            numbers[message] = cells + np.arange(len(message))
+            rank[k] = numbers
+            starts.append(entries - first_entry + at)
+            begins.append(cells - first_cell)
+            counts.append(len(message))
+            weights.append(own.weights.reshape(-1)[flat])
+            state.append(own.variables[-1] * most + flat % size)
+            place = np.unravel_index(flat, own.possible.shape)
+            where = dict(zip(own.variables, place, strict=True))
+            for i, child in enumerate(own.children):
+                inner = cliques[child]
+                cell = np.zeros(len(flat), dtype=np.int64)
+                for v, length_ in zip(inner.variables[:-1], inner.possible.shape, strict=False):
+                    cell = cell * length_ + where[v]
+                while len(slots) <= i:
+                    slots.append([])
+                slots[i].append(rank[child][cell])
+            entries += len(flat)
+            cells += len(message)
+        first_of = np.concatenate(starts)
+        levels.append(
+            CircuitLevel(
+                slice(first_entry, entries),
+                slice(first_cell, cells),
+                first_of,
+                np.diff(first_of, append=entries - first_entry),
+                np.array(begins),
+                np.array(counts),
+                np.array([cliques[k].component for k in members]),
+                tuple(_slot(np.concatenate(own)) for own in slots),
+            )
+        )
+    every = np.concatenate(state)
+    return Circuit(tuple(levels), np.concatenate(weights), every, _sorted_by(every), offset, cells)
+
+
+def _slot(cells: Numbers) -> tuple[int, Numbers, Numbers, Numbers, Numbers]:
+    return (len(cells), cells, *_sorted_by(cells))
+
+
+def _sorted_by(keys: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """The order that sorts the keys, where each of them begins in it, and the keys."""
+    order = np.argsort(keys, kind="stable")
+    found, starts = np.unique(keys[order], return_index=True)
+    return order, starts, found
