@@ -14,7 +14,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-lowest test-capabilities coverage fuzz options size check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
+.PHONY: demo test test-lowest test-capabilities coverage fuzz options size check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-nn bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -107,6 +107,11 @@ bench-crf: $(READY)
 bench-lm: $(READY)
 	$(PYTHON) benchmarks/setup_lm_peers.py
 	$(BIN)/python benchmarks/lm.py
+
+# Torch modules; DEVICE=cuda for a GPU.
+bench-nn: $(READY)
+	$(PYTHON) benchmarks/setup_peers.py nn
+	$(BIN)/python benchmarks/nn.py $(if $(DEVICE),--device $(DEVICE))
 
 bench-potts: $(READY)
 	$(BIN)/python benchmarks/potts.py

@@ -41,6 +41,7 @@ BENCHMARKS = (
     ),
     Benchmark("CRFs on graphs", "piecewise.py", None, ("--only", "pwpl", "--runs", "1")),
     Benchmark("Language models", "lm.py", ("setup_lm_peers.py",), ("kernels",), needs_data=False),
+    Benchmark("Torch modules", "nn.py", ("setup_peers.py", "nn"), ("--quick",), needs_data=False),
     Benchmark("Taggers", "tagger.py", ("setup_peers.py", "tagger"), ("--only", "english")),
     Benchmark("Charts", "composite.py", ("setup_peers.py", "composite"), (), needs_data=False),
     Benchmark("Topics", "plsa.py", ("setup_peers.py", "composite"), ()),

@@ -1,7 +1,8 @@
 """Makes `.venv-peers` with the libraries that benchmarks compare with; done once.
 
-`setup_peers.py crf` makes `.venv-peers-crf`, small, for the chain CRF alone; `tagger` and
-`composite` likewise `.venv-peers-tagger` and `.venv-peers-composite`.
+`setup_peers.py crf` makes `.venv-peers-crf`, small, for the chain CRF alone; `tagger`,
+`composite` and `nn` likewise `.venv-peers-tagger` and so on; those of `nn` come without torch, to
+run with the torch that mrflearn runs with.
 PGMax and pgmpy are installed without what they list as dependencies: PGMax's list has TensorFlow
 and a documentation system, several gigabytes that inference never imports.
 """
@@ -37,6 +38,7 @@ CRF_PEERS = ["python-crfsuite==0.9.12", "numpy"]
 COMPOSITE_NEEDED = ["torch==2.13.0", "numpy", "nltk==3.10.4", "scikit-learn==1.9.1"]
 COMPOSITE_PEERS = ["torch-struct==0.5"]  # what it lists is for training networks, not for charts
 TAGGER_PEERS = ["nltk==3.10.4"]
+NN_PEERS = ["pytorch-crf==0.7.2", "torch-struct==0.5", "flash-semicrf==0.2.0"]
 
 
 def main() -> None:
@@ -44,6 +46,8 @@ def main() -> None:
         make(ROOT / ".venv-peers-crf", CRF_PEERS, [])
     elif sys.argv[1:] == ["composite"]:
         make(ROOT / ".venv-peers-composite", COMPOSITE_NEEDED, COMPOSITE_PEERS)
+    elif sys.argv[1:] == ["nn"]:
+        make(ROOT / ".venv-peers-nn", [], NN_PEERS)
     elif sys.argv[1:] == ["tagger"]:
         make(ROOT / ".venv-peers-tagger", TAGGER_PEERS, [])
     else:
@@ -60,7 +64,8 @@ def make(folder: Path, needed: list[str], bare: list[str]) -> None:
     venv.create(folder, with_pip=True, clear=True)
     pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet"]
     pip += ["--disable-pip-version-check"]
-    subprocess.run([*pip, *needed], check=True)
+    if needed:
+        subprocess.run([*pip, *needed], check=True)
     if bare:
         subprocess.run([*pip, "--no-deps", *bare], check=True)
     stamp.write_text(wanted)

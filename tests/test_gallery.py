@@ -27,5 +27,5 @@ def test_a_script_runs_and_draws_its_pictures(
 
 def test_every_script_is_in_the_index() -> None:
     index = (DOCS / "gallery" / "index.md").read_text(encoding="utf-8")
-    assert len(SCRIPTS) == 6
+    assert len(SCRIPTS) == 10
     assert all(f"({script.stem}.md)" in index for script in SCRIPTS)

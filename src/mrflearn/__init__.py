@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel as LanguageModel
     from mrflearn.estimators.layered_crf import FactorialCRF as FactorialCRF
     from mrflearn.estimators.layered_crf import SkipChainCRF as SkipChainCRF
+    from mrflearn.estimators.neural_crf import NeuralCRF as NeuralCRF
     from mrflearn.estimators.ngram import NgramLanguageModel as NgramLanguageModel
     from mrflearn.estimators.pcfg import PCFG as PCFG
     from mrflearn.estimators.potts import PottsField as PottsField

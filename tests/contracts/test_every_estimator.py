@@ -173,7 +173,15 @@ def test_fit_and_answers_change_no_settings_and_answers_change_nothing(door: Exa
     assert door.ask(pickle.loads(pickle.dumps(model))) == answer
 
 
-LABELLERS = ["CRF", "FactorialCRF", "SkipChainCRF", "GraphCRF", "HMMTagger", "JointTagger"]
+LABELLERS = [
+    "CRF",
+    "NeuralCRF",
+    "FactorialCRF",
+    "SkipChainCRF",
+    "GraphCRF",
+    "HMMTagger",
+    "JointTagger",
+]
 
 
 @pytest.mark.parametrize("name", LABELLERS)

@@ -18,6 +18,7 @@ from mrflearn import (
     JointTagger,
     LanguageModel,
     MarkovField,
+    NeuralCRF,
     PottsField,
     SkipChainCRF,
 )
@@ -46,6 +47,11 @@ def language_model(**settings: Any) -> Fit:
 def crf(**settings: Any) -> Fit:
     settings = {"max_iterations": 12, "n_jobs": 1, **settings}
     return lambda **saved: CRF(**settings).fit(ITEMS, TAGS, ITEMS[:9], TAGS[:9], **saved)
+
+
+def neural(**settings: Any) -> Fit:
+    settings = {"features": "words", "dims": 8, "hidden": 8, "max_iterations": 6, **settings}
+    return lambda **saved: NeuralCRF(**settings).fit(WORDS, TAGS, **saved)
 
 
 def tagger(*, known: bool = True, **settings: Any) -> Fit:
@@ -122,6 +128,8 @@ TRAININGS: dict[str, Fit] = {
     "crf l2sgd": crf(algorithm="l2sgd"),
     "crf ap": crf(algorithm="ap"),
     "crf bp": crf(estimator="bp"),
+    "neural": neural(batch_size=8),
+    "neural by validation": neural(held_out=0.3, patience=2, max_iterations=8),
     "crf pwpl": crf(estimator="pwpl"),
     "factorial bp": factorial("bp"),
     "factorial pw": factorial("pw"),

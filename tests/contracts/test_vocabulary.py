@@ -56,6 +56,7 @@ OWN_DEFAULTS = {
     "max_iterations",
     "min_count",  # a grammar needs rare words for its unknown ones
     "order",
+    "patience",  # epochs of a network cost more than iterations of a CRF
     "pieces",  # as published for factorial and skip chains, as suits the estimator elsewhere
     "rounds",  # each alternates between steps of its own
     "tolerance",
@@ -103,7 +104,7 @@ def test_features_are_made_by_a_constructor_argument() -> None:
     taking = {
         name for name, kind in KINDS.items() if "features" in {p.name for p in constructor(kind)}
     }
-    assert taking == {"CRF", "FactorialCRF", "SkipChainCRF", "GraphCRF"}
+    assert taking == {"CRF", "NeuralCRF", "FactorialCRF", "SkipChainCRF", "GraphCRF"}
 
 
 def test_arguments_by_position_come_in_one_order() -> None:

@@ -70,3 +70,29 @@ def test_memory_of_a_gradient_is_given_back_at_once():
     held = weakref.ref(value.grad_fn.shared)
     del value
     assert held() is None
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_log_partition_less_the_score_of_a_path(shared, scale):
+    """The same as the difference, and its gradient, also where log space has to help."""
+    chains = random_chains(4, [5, 0, 1, 6], 3, shared=shared, scale=scale)
+    steps = Steps.of(chains.lengths, width=6)
+    rows, table = steps.pack(chains.unary.flatten(0, 1)), chains.transition
+    if not shared:
+        place = steps.sequence * 5 + steps.position - 1
+        table = table.flatten(0, 1)[place[steps.starting :]]
+    path = torch.randint(3, (len(steps),), generator=torch.Generator().manual_seed(0))
+    weight = torch.tensor([1.0, 2.0, 3.0, 0.5], dtype=torch.float64)
+    found, wanted = [], []
+    for kept in (found, wanted):
+        leaves = [own.clone().requires_grad_() for own in (rows, table)]
+        if kept is found:
+            value = chain_sums.log_partition(*leaves, steps, path)
+        else:
+            scores = chain_sums.row_scores(*leaves, path, steps)
+            value = chain_sums.log_partition(*leaves, steps) - steps.totals(scores)
+        kept += [value, *torch.autograd.grad(value @ weight, leaves)]
+    for one, other in zip(found, wanted, strict=True):
+        assert_close(one, other, rtol=1e-9, atol=1e-9)
+    assert_close(chain_sums.log_partition(rows, table, steps, path), wanted[0].detach())

@@ -33,7 +33,7 @@ def reference(problem):
 
 @given(problems(largest=3, longest=5))
 def test_counts_are_those_of_the_plain_twin(problem):
-    for mine, plain in zip(counted(problem), reference(problem), strict=True):
+    for mine, plain in zip(counted(problem)[:4], reference(problem), strict=True):
         torch.testing.assert_close(mine, plain, rtol=1e-10, atol=1e-12)
 
 
@@ -41,14 +41,16 @@ def test_counts_are_those_of_the_plain_twin(problem):
 @pytest.mark.parametrize(("phrases", "preterminals", "length"), [(4, 3, 9), (1, 1, 7), (7, 5, 6)])
 def test_longer_sentences_agree_with_the_plain_twin(phrases, preterminals, length, dense):
     problem = make_problem(phrases, preterminals, length, seed=3, dense=dense, forbidden=0.1)
-    for mine, plain in zip(counted(problem), reference(problem), strict=True):
+    for mine, plain in zip(counted(problem)[:4], reference(problem), strict=True):
         torch.testing.assert_close(mine, plain, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("dense", [True, False])
 def test_single_precision_is_near_double_precision(dense):
     problem = make_problem(8, 6, 25, seed=1, dense=dense, spread=2.0)
-    for single, double in zip(counted(problem, dtype=torch.float32), counted(problem), strict=True):
+    for single, double in zip(
+        counted(problem, dtype=torch.float32)[:4], counted(problem)[:4], strict=True
+    ):
         torch.testing.assert_close(single.double(), double, rtol=1e-3, atol=1e-4)
 
 
@@ -66,7 +68,7 @@ def test_full_and_listed_rules_are_the_same_grammar(dense):
         )
         for each in (shape, listed)
     )
-    for a, b in zip(one, other, strict=True):
+    for a, b in zip(one[:4], other[:4], strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
 
 

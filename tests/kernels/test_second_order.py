@@ -136,3 +136,57 @@ def test_work_grows_with_the_sequences_that_are_done_again():
         return counted.count
 
     assert work(600) < 2.2 * work(300)
+
+
+def test_log_partition_less_the_score_of_a_path():
+    steps, (unary, near, far) = Steps.of(LENGTHS), tables(seed=4)
+    rows = steps.pack(unary)
+    path = torch.randint(STATES, (len(steps),), generator=torch.Generator().manual_seed(0))
+    tags = steps.unpack(path, len(unary)).split(LENGTHS.tolist())
+    sequences = by_sequence(unary, near, far)
+    scores = [
+        next(score for score, states in own if states == tuple(gold.tolist()))
+        for own, gold in zip(sequences, tags, strict=True)
+    ]
+    log_z = second_order.log_partition(rows, near, far, steps)
+    wanted = log_z - torch.tensor(scores, dtype=torch.float64)
+    torch.testing.assert_close(second_order.log_partition(rows, near, far, steps, path), wanted)
+    leaves = [part.clone().requires_grad_() for part in (rows, near, far)]
+    assert torch.autograd.gradcheck(
+        lambda *own: second_order.log_partition(*own, steps, path), leaves
+    )
+
+
+@pytest.mark.parametrize(("scale", "forbidden"), [(1.0, 0.0), (1.0, 0.3), (400.0, 0.3)])
+def test_entropy(scale, forbidden):
+    generator = torch.Generator().manual_seed(5)
+    unary, near, far = (
+        (scale * own).masked_fill(
+            torch.rand(own.shape, generator=generator) < forbidden, -torch.inf
+        )
+        for own in tables(seed=5)
+    )
+    steps = Steps.of(LENGTHS)
+    found = second_order.entropy(steps.pack(unary), near, far, steps)
+    for value, own in zip(found, by_sequence(unary, near, far), strict=True):
+        scores = torch.tensor([score for score, _ in own], dtype=torch.float64)
+        if bool((scores == -torch.inf).all()):
+            assert float(value) == -torch.inf
+            continue
+        chance = scores.softmax(0)
+        wanted = -torch.where(chance > 0, chance * chance.clamp_min(1e-300).log(), 0.0).sum()
+        torch.testing.assert_close(value, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_samples_have_the_right_frequencies():
+    steps, (unary, near, far) = Steps.of(LENGTHS), tables(seed=6)
+    draws = 5000
+    generator = torch.Generator().manual_seed(0)
+    found = second_order.sample(steps.pack(unary), near, far, steps, draws, generator)
+    tokens = steps.unpack(found.t(), len(unary)).split(LENGTHS.tolist())
+    for drawn, own in zip(tokens, by_sequence(unary, near, far), strict=True):
+        chance = torch.tensor([score for score, _ in own]).double().softmax(0)
+        for share, (_, states) in zip(chance, own, strict=True):
+            seen = (drawn == torch.tensor(states).long()[:, None]).all(dim=0).double().mean()
+            error = (share * (1 - share) / draws).sqrt()
+            assert abs(float(seen - share)) <= 5 * float(error) + 2 / draws

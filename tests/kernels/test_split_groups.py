@@ -29,7 +29,7 @@ def assert_same(problem: Problem, at_once: int = 2**20) -> None:
     above = torch.where(total > 0, -(total.log() + scale), -torch.inf)
     weight = torch.arange(1.0, len(words) + 1, dtype=words.dtype)
     found, wanted = (
-        chart.expected_counts(root, above, weight, lengths) for chart in (wide, narrow)
+        chart.expected_counts(root, above, weight, lengths)[:2] for chart in (wide, narrow)
     )
     for mine, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-12)

@@ -14,8 +14,8 @@ from mrflearn.objectives.trigrams import (
     trigram_penalty,
     trigram_scaling,
 )
-from mrflearn.training.adam import Adam
 from mrflearn.training.loop import minimise
+from mrflearn.training.orthant_adam import OrthantAdam
 from support.trigrams import EDGE, letters, random_trigrams, score_table, window_matrix
 
 
@@ -90,7 +90,7 @@ def test_resumed_training_has_the_same_bits(tmp_path):
 
     def train(steps: int, **more: object) -> TrigramModel:
         objective = TrigramLikelihood(model, frequencies)
-        return minimise(objective, Adam(epochs=steps, length=12), **options, **more).model
+        return minimise(objective, OrthantAdam(epochs=steps, length=12), **options, **more).model
 
     whole = train(12)
     train(5, checkpoint=tmp_path / "state")
@@ -130,7 +130,7 @@ def test_a_word_that_the_text_has_not_keeps_its_score():
     model = TrigramModel.start(moments, 2, 0, torch.zeros(1))
     objective = TrigramLikelihood(model, TrigramFrequencies.of(moments, model.unary))
     scaling = trigram_scaling(model, moments)
-    found = minimise(objective, Adam(epochs=50, length=50, rate=0.1), scaling=scaling).model
+    found = minimise(objective, OrthantAdam(epochs=50, length=50, rate=0.1), scaling=scaling).model
     moved = (found.unary - model.unary).abs()
     unseen = torch.from_numpy(moments.unary == 0)
     assert int(unseen.sum()) == 1  # <unk>

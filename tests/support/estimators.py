@@ -65,6 +65,13 @@ def estimators() -> dict[str, Example]:
             ([_path(items) for items in ITEMS], TAGS),
             lambda model: model.predict([_path(items) for items in ITEMS]),
         ),
+        Example(
+            mrflearn.NeuralCRF(
+                features=mrflearn.word_features, dims=8, hidden=8, char_filters=8, max_iterations=3
+            ),
+            (WORDS, TAGS),
+            lambda model: model.predict(WORDS).tolist(),
+        ),
         Example(mrflearn.HMMTagger(), (WORDS, TAGS), lambda model: model.predict(WORDS)),
         Example(
             mrflearn.JointTagger(max_iterations=3),

@@ -34,6 +34,7 @@ EXCLUDED = {
     "trainer_cls": "it is refused",
     "tags": "files to learn from have tags",
     "verbose": "it is the opposite of --quiet",
+    "vocabulary": "files to learn from have words",
     "warm_start": "a command has no earlier fit",
     "word": "the words come with the file",
 }

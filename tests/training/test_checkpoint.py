@@ -17,7 +17,7 @@ from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import EarlyStopping
 from mrflearn.training.owlqn import OWLQN
-from mrflearn.training.sgd import SGD, Adagrad
+from mrflearn.training.sgd import SGD, Adagrad, Adam
 from support.functions import fit, minimise
 from support.problems import LogisticLoss, blank_model, examples, split
 
@@ -35,6 +35,7 @@ CASES = {
     "owlqn": (lambda n: OWLQN(n, **FULL), Penalty({"weights": 0.5}, {"weights": 1e-3})),
     "sgd": (lambda n: SGD(0.01, n, decay=0.1), Penalty(l2=1e-3)),
     "averaged sgd": (lambda n: SGD(0.01, n, average_from=5), Penalty(l2=1e-3)),
+    "adam": (lambda n: Adam(0.1, n, average_from=2, average_over=9), Penalty(l2=1e-3)),
     "adagrad": (lambda n: Adagrad(0.1, n), Penalty(l2=1e-3)),
 }
 

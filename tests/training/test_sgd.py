@@ -8,7 +8,7 @@ import torch
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.problem import Penalty
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.sgd import AROW, SGD, Adagrad, PassiveAggressive
+from mrflearn.training.sgd import AROW, SGD, Adagrad, Adam, PassiveAggressive
 from support.functions import minimise
 from support.problems import examples, logistic, quadratic, split
 
@@ -20,6 +20,7 @@ OPTIMISERS = [
     SGD(rate=0.02, epochs=60, decay=0.5),
     SGD(rate=0.03, epochs=60, average_from=5),
     Adagrad(rate=0.5, epochs=60),
+    Adam(rate=0.05, epochs=60, decay=0.2, average_from=1, average_over=200),
 ]
 
 
@@ -44,8 +45,9 @@ def test_the_value_of_the_outcome_is_that_of_its_model(optimiser):
     [
         (SGD(rate=0.01, epochs=3), lambda p: torch.optim.SGD(p, lr=0.01)),
         (Adagrad(rate=0.1, epochs=3), lambda p: torch.optim.Adagrad(p, lr=0.1)),
+        (Adam(rate=0.1, epochs=3), lambda p: torch.optim.Adam(p, lr=0.1)),
     ],
-    ids=["sgd", "adagrad"],
+    ids=["sgd", "adagrad", "adam"],
 )
 def test_the_steps_are_those_of_torch(ours, theirs):
     function, _ = quadratic(6, 50)
@@ -135,3 +137,28 @@ def test_passive_aggressive_steps_begin_with_the_usual_settings_of_crfsuite():
     chosen = PassiveAggressive()
     assert (chosen.kind, chosen.rate, chosen.epochs, chosen.average_from) == (1, 1.0, 100, 1)
     assert (AROW().rate, AROW().gamma, AROW().epochs, AROW().average_from) == (1.0, 1.0, 100, None)
+
+
+def test_a_long_gradient_is_cut_to_its_length():
+    function, _ = quadratic(6, 50)
+    start = torch.ones(6, dtype=torch.float64)
+    outcome = minimise(function, start, Adam(rate=0.1, epochs=3, longest=0.5))
+    parameter = start.clone().requires_grad_(True)
+    other = torch.optim.Adam([parameter], lr=0.1)
+    for _ in range(3):
+        parameter.grad = function(parameter.detach())[1]
+        torch.nn.utils.clip_grad_norm_([parameter], 0.5)
+        other.step()
+    torch.testing.assert_close(outcome.model, parameter.detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_mean_that_forgets_gives_each_iterate_its_share():
+    function, _ = quadratic(6, 50)
+    start, iterates = torch.ones(6, dtype=torch.float64), []
+    for epochs in range(1, 6):
+        iterates.append(minimise(function, start, SGD(rate=0.01, epochs=epochs)).model)
+    found = minimise(function, start, SGD(rate=0.01, epochs=5, average_from=1, average_over=3))
+    mean = torch.stack(iterates[:3]).mean(dim=0)
+    for own in iterates[3:]:
+        mean = mean + (own - mean) / 3
+    torch.testing.assert_close(found.model, mean)

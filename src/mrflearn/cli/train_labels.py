@@ -1,4 +1,4 @@
-"""`mrflearn train crf|graph|hmm|tagger`: models that label tokens or nodes, from labelled files."""
+"""`mrflearn train crf|neural|graph|hmm|tagger`: models that label, from labelled files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def crf(
     job: Job,
     file: Path,
     labels: str | None,
-    structure: str | None,
     validation: Path | None,
+    structure: str | None = None,
     **given: Any,
 ) -> Any:
-    """A CRF with one label per token, or several."""
+    """A CRF with one label per token, or several; a neural one has one."""
     if given["calibrate"] and validation is None:
         raise typer.BadParameter("--calibrate needs held-out data: name --validation.")
     recipe = Recipe.of(
@@ -40,7 +40,11 @@ def crf(
         template=given["template"],
         features=job.given["features"],
     )
-    kind = structure or ("factorial" if recipe.further else "chain")
+    kind = structure or next(iter(job.entry["estimators"]))
+    if recipe.further and structure is None and "factorial" in job.entry["estimators"]:
+        kind = "factorial"
+    if kind == "neural" and recipe.further:
+        raise typer.BadParameter("a neural CRF learns one label a token: name one column.")
     if kind != "factorial" and recipe.further:
         raise typer.BadParameter(
             f"--structure {kind} learns one label a token, and here are {len(recipe.layers)}: name "
@@ -52,11 +56,12 @@ def crf(
         job.given["start"] = job.given["start"] or "chain"
     model = job.make(kind)
     idle = f"has no effect with --structure {kind}."
-    job.refuse(idle, "engine" if kind == "chain" else "validation")
+    if structure is not None or kind != "neural":
+        job.refuse(idle, "engine" if kind == "chain" else "validation")
     job.facts |= {"format": recipe.format, "columns": recipe.columns}
     held_out = None if validation is None else recipe.labelled(validation)
     job.fit(model, *_labelled(recipe, file, kind), validation=held_out)
-    if kind != "chain":
+    if kind not in ("chain", "neural"):
         job.facts |= {"structure": kind, "weights": sum(map(len, model.model_.weights))}
     if validation is not None and given["calibrate"]:
         model.calibrate(*recipe.labelled(validation))
@@ -79,7 +84,7 @@ def _labelled(recipe: Recipe, file: Path, kind: str) -> tuple[Iterable[Any], lis
             own = (layers[layer] for layers in labels) if kind == "factorial" else labels
             refuse_single_label(own, file, name if recipe.columns else "")
 
-    return checked() if kind == "chain" else list(checked()), labels
+    return checked() if kind in ("chain", "neural") else list(checked()), labels
 
 
 def graph(job: Job, file: Path) -> Any:

@@ -23,6 +23,7 @@ DESCRIPTIONS = {
     "JointTagger": "labellers:TaggerDescription",
     "LanguageModel": "language_models:LanguageModelDescription",
     "MarkovField": "fields:FieldDescription",
+    "NeuralCRF": "labellers:NeuralDescription",
     "NgramLanguageModel": "language_models:NgramDescription",
     "PCFG": "grammars:GrammarDescription",
     "PottsField": "fields:FieldDescription",

@@ -31,6 +31,7 @@ from mrflearn.describe.description import Answers, Blocks, Description, OptionEr
 from mrflearn.errors import DataError, SettingsError, StorageError
 from mrflearn.evaluation.calibration import token_reliability
 from mrflearn.features.recipes import MADE, Recipe
+from mrflearn.features.word_numbers import word_form
 from mrflearn.io.formats import DOCUMENT_MARK
 from mrflearn.io.graphs import read_graphs
 from mrflearn.io.spans import SCHEMES, Scheme, are_chunk_tags
@@ -328,6 +329,36 @@ class ChainDescription(RecipeLabeller):
     def _asked(self, part: list[Example]) -> dict[str, Any]:
         constraints = None if self.scheme is None else mrflearn.Constraints(scheme=self.scheme)
         return {**super()._asked(part), "constraints": constraints}
+
+
+class NeuralDescription(ChainDescription):
+    """A chain CRF under a neural encoder."""
+
+    def facts(self) -> dict[str, Any]:
+        model = self.model
+        facts = {**Labeller.facts(self), "labels": model.classes_, "words": len(model.words_)}
+        facts |= {"attributes": len(model.attributes_), "temperature": model.temperature_}
+        return facts | {"weights": sum(own.numel() for own in model.network_.parameters())}
+
+    def learned(self, n: int, label: str | None = None) -> Blocks:
+        """Labels and sizes, the largest weights of features, and those of transitions."""
+        model, labels = self.model, self.model.classes_
+        features, steps = model.top_features(label, n), model.top_transitions(ALL)
+        moves = [(*names, weight) for names, weight in steps if label in (None, *names)]
+        listed = {
+            "features": (("attribute", "label"), features, "Largest weights of features"),
+            "transitions": (("label", "next label"), moves[:n], "Transitions"),
+        }
+        tables = [
+            Table((*header, "weight"), rows, key=key, title=title, floats="+.4f")
+            for key, (header, rows, title) in listed.items()
+        ]
+        caption = "Scores of moving from the label of a row to that of a column."
+        return [Facts(self.facts()), *tables, *_matrix(labels, moves, "weight", "label", caption)]
+
+    def _new_words(self, example: Example) -> list[str]:
+        known = set(self.model.words_)
+        return [word for word in example.words if word_form(word) not in known]
 
 
 class TaggerDescription(Labeller):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_weights
 from mrflearn.estimators.base import Choice
-from mrflearn.estimators.crf_answers import ChainAnswers, best_labels
+from mrflearn.estimators.crf_answers import held_out_score
 from mrflearn.estimators.crf_training import Wanted, choose_for_chains, estimate_memory
 from mrflearn.estimators.crfsuite import Tagger, TrainingLog
-from mrflearn.estimators.labelling import HeldOut, accuracy, chunk_f1, pair_of
+from mrflearn.estimators.labelling import HeldOut, pair_of
 from mrflearn.execution.resources import choose_device, choose_dtype, count_cores
 from mrflearn.features.features import (
     UNKNOWN,
@@ -32,8 +32,7 @@ from mrflearn.features.features import (
 from mrflearn.features.index import FactorTemplate, chain_templates, merged
 from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite_model
 from mrflearn.io.files import PathLike
-from mrflearn.io.spans import are_chunk_tags
-from mrflearn.models.loglinear import ChainBatch, LogLinearField
+from mrflearn.models.loglinear import ChainBatch, ChainPotentials, LogLinearField
 from mrflearn.models.storage import check_target, figure, texts
 from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.training.checkpoint import Checkpoint
@@ -74,7 +73,7 @@ ClassWeight = Mapping[str, float] | Literal["balanced"] | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CRF(ChainAnswers):
+class CRF(crf_weights.ChainWeights):
     """A linear-chain conditional random field, by default trained by exact maximum likelihood.
 
     Takes the place of `sklearn_crfsuite.CRF`: arguments that CRFsuite has too have its names,
@@ -261,9 +260,11 @@ class CRF(ChainAnswers):
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
-            items, gold = self._items(held_out[0]), [list(own) for own in held_out[1]]
+            state = templates[0]
+            own = compile_features(self._items(held_out[0]), state.names, state.columns)
+            gold = [list(tags) for tags in held_out[1]]  # filled while those are read
             checkpoint = Checkpoint.on(checkpoint, gold)
-            rated = held_out_score(items, gold, templates[0], labels.names)
+            rated = held_out_score(gold, own.lengths, labels.names, _potentials_of(own))
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
         return self._train(start, batch, labels.names, **how)
@@ -435,24 +436,8 @@ def _held_out(
     return X_dev, y_dev
 
 
-def held_out_score(
-    X: Iterable[Any], y: Iterable[Sequence[str]], template: FactorTemplate, names: Collection[str]
-) -> Callable[[LogLinearField], float]:
-    """The score of a model, between 0 and 1: F1 over chunks where labels are such, else accuracy.
-
-    The sequences are compiled once.
-    """
-    features = compile_features(X, template.names, template.columns)
-    gold, labels = [list(own) for own in y], list(names)
-    if [len(own) for own in gold] != features.lengths.tolist():
-        raise DataError(
-            "X and y of the validation set differ in the number or the lengths of their sequences."
-        )
-    rated = chunk_f1 if are_chunk_tags(labels) else accuracy
-
-    @torch.no_grad()
-    def score(model: LogLinearField) -> float:
-        parts = model.parts(features)
-        return rated(gold, [own for k in parts for own in best_labels(model.chains(k), labels)])
-
-    return score
+def _potentials_of(
+    features: CompiledFeatures,
+) -> Callable[[LogLinearField], Iterator[ChainPotentials]]:
+    """What gives those of the same sequences under any weights; they are compiled once."""
+    return lambda model: map(model.chains, model.parts(features))

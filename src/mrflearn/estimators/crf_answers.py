@@ -1,11 +1,12 @@
-"""What a fitted chain CRF answers: labels, n-best, marginals, spans, samples, and why."""
+"""What a fitted chain answers: labels, n-best, marginals, spans, samples, probabilities."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress, islice
-from typing import Any, NamedTuple, Self, TypeVar
+from itertools import compress, islice
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -14,26 +15,18 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from mrflearn.errors import DataError, NotFittedError, TrainingError
-from mrflearn.estimators import crf_weights as weights
+from mrflearn.errors import DataError, TrainingError
+from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.constraints import Constraints, Given
-from mrflearn.estimators.crf_training import LogLinearLabeller
-from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
+from mrflearn.estimators.labelling import accuracy, check_n, chunk_f1, marginal_dicts
 from mrflearn.execution.resources import moved, one_thread
-from mrflearn.features.features import (
-    UNKNOWN,
-    CompiledFeatures,
-    Numbering,
-    compile_features,
-    compile_labels,
-)
-from mrflearn.features.index import FactorTemplate
+from mrflearn.features.features import Numbering, compile_labels
 from mrflearn.inference.spans import ChunkReading, chunks_of, span_probabilities
+from mrflearn.io.spans import are_chunk_tags
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_sums import Steps, row_scores
-from mrflearn.models.loglinear import ChainPotentials, LogLinearField
+from mrflearn.models.loglinear import ChainPotentials
 
-T = TypeVar("T")
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 COLDEST, HOTTEST = 0.01, 100.0  # temperatures
 
@@ -48,58 +41,29 @@ class ScoredSpan(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ChainAnswers(LogLinearLabeller):
-    """What every fitted chain CRF can be asked; `model_` holds what it has learned.
+class ChainAnswers(Estimator):
+    """What every fitted chain of labels can be asked, wherever its potentials come from.
 
-    X is a list of sequences or a generator of them, each a list of items as `fit` takes them (with
-    `features`, what those are made of), or what `compile_features` made of them; attributes never
-    seen in training count for nothing.
+    X is a list of sequences or a generator of them, each as `fit` takes them.
     """
+
+    random_state: int = 0
 
     labels_: Numbering = field(init=False)
     temperature_: float = field(init=False)
 
+    @abstractmethod
+    def _fitted(self) -> Any:
+        """What has a `device` and makes the potentials; `NotFittedError` before `fit`."""
+
+    @abstractmethod
+    def _potentials(self, X: Iterable[Any], *, whole: bool = False) -> Iterator[ChainPotentials]:
+        """Those of the sequences in their order: of some at a time, or of the `whole` of them."""
+
     @property
     def classes_(self) -> list[str]:
-        """The labels, in the order of their first appearance; None before `fit`."""
-        return self._learned(lambda _: list(self.labels_))
-
-    @property
-    def attributes_(self) -> list[str]:
-        """The attributes that have weights, dense columns last; those of transitions not here."""
-        return self._learned(lambda model: weights.attributes(model))
-
-    @property
-    def num_attributes_(self) -> int:
-        """How many attributes have weights, those of transitions not counted."""
-        return self._learned(lambda model: len(weights.attributes(model)))
-
-    @property
-    def size_(self) -> int:
-        """The size of the weights in memory, in bytes."""
-        return self._learned(lambda own: sum(part.nbytes for part in own.parameters().values()))
-
-    @property
-    def state_features_(self) -> dict[tuple[str, str], float]:
-        """{(attribute, label): weight} of all weights that are not 0."""
-        return self._learned(lambda model: weights.state_features(model, self.classes_))
-
-    @property
-    def transition_features_(self) -> dict[tuple[str, ...], float]:
-        """{(label, next label): weight} of all weights that are not 0."""
-        return self._learned(lambda model: weights.transition_features(model, self.classes_))
-
-    @property
-    def edge_features_(self) -> dict[tuple[str, str, str], float]:
-        """{(attribute, label before, label): weight} of all weights that are not 0."""
-        return self._learned(lambda model: weights.edge_features(model, self.classes_))
-
-    def _learned(self, what: Callable[[LogLinearField], T]) -> T:
-        """What a function finds in the fitted field; None before, as in sklearn_crfsuite."""
-        try:
-            return what(self._fitted())
-        except NotFittedError:
-            return None  # type: ignore[return-value]
+        """The labels, in the order of their first appearance."""
+        return list(self.labels_)
 
     def predict(self, X: Iterable[Any], constraints: Given = None) -> NDArray[np.object_]:
         """The most probable labels of each sequence.
@@ -294,98 +258,54 @@ class ChainAnswers(LogLinearLabeller):
         label that training never saw are left out: no temperature makes them possible.  All are
         held in memory at once.
         """
-        model, sequences, gold = self._fitted(), list(X), list(y)
+        self._fitted()
+        sequences, gold = list(X), list(y)
         if len(sequences) != len(gold):
             raise DataError(f"X has {len(sequences)} sequences and y has {len(gold)}.")
         known = [all(not isinstance(s, str) or s in self.labels_ for s in own) for own in gold]
-        template = model.templates[0]
-        items = self._items(compress(sequences, known))
-        features = compile_features(items, template.names, template.columns)
-        labels = compile_labels(compress(gold, known), features.lengths, self.labels_)
-        chains = model.chains(features)
+        (chains,) = self._potentials(compress(sequences, known), whole=True)
+        labels = compile_labels(compress(gold, known), chains.steps.lengths.cpu(), self.labels_)
         self.temperature_ = fit_temperature(*chains.scores, path_scores(chains, labels.states))
         return self
 
-    def top_features(self, label: str | None = None, n: int = 20) -> list[tuple[str, str, float]]:
-        """The state weights of largest absolute value.
-
-        Parameters
-        ----------
-        label
-            Weights of this label; None: of all.
-        n
-            How many.
-
-        Returns
-        -------
-        list of (attribute, label, weight)
-
-        """
-        found = weights.state_features(self._fitted(), self.classes_)
-        check_label(label, self.labels_)
-        rows = [(a, s, w) for (a, s), w in found.items() if label is None or s == label]
-        return sorted(rows, key=lambda row: (-abs(row[2]), row[0], row[1]))[:n]
-
-    def top_transitions(self, n: int = 20) -> list[tuple[tuple[str, ...], float]]:
-        """The (labels, weight) of the n transition weights of largest absolute value."""
-        rows = weights.transition_features(self._fitted(), self.classes_).items()
-        return sorted(rows, key=lambda row: (-abs(row[1]), row[0]))[:n]
-
-    def top_edge_features(self, n: int = 20) -> list[tuple[str, str, str, float]]:
-        """The (attribute, label before, label, weight) of the n largest weights of transitions."""
-        found = weights.edge_features(self._fitted(), self.classes_)
-        rows = [(*names, weight) for names, weight in found.items()]
-        return sorted(rows, key=lambda row: (-abs(row[3]), row[:3]))[:n]
-
-    def explain(
-        self, xseq: Iterable[Any], position: int, label: str | None = None
-    ) -> list[tuple[str, float]]:
-        """What each attribute of a token adds to the score of a label (None: the one predicted).
-
-        Transitions, with attributes and without, depend on two labels and are not in it.
-        """
-        model, items = self._fitted(), list(xseq)
-        if not -len(items) <= position < len(items):
-            raise DataError(f"position {position} is not within the {len(items)} items.")
-        if label is None:
-            label = self.predict_single(items)[position]
-        check_label(label, self.labels_)
-        template = model.templates[0]
-        compiled = compile_features(self._items([items]), template.names, template.columns)
-        number = self.labels_[label]
-        return weights.contributions(model, compiled, position % len(items), number)
-
     def _chains(self, X: Iterable[Any], constraints: Given = None) -> Iterator[ChainPotentials]:
-        model, first = self._fitted(), 0
+        first = 0
         obeyed = None if constraints is None else Constraints.of(constraints)
-        parts = _compiled(self._items(X), model.templates[0])
-        for features in chain.from_iterable(map(model.parts, parts)):
-            chains = at_temperature(model.chains(features), self.temperature_)
+        for own in self._potentials(X):
+            chains, count = at_temperature(own, self.temperature_), len(own.steps.lengths)
             if obeyed is not None:
-                chains = obeyed.part(first, first + len(features)).apply(chains, list(self.labels_))
+                chains = obeyed.part(first, first + count).apply(chains, list(self.labels_))
             yield chains
-            first += len(features)
-
-
-def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFeatures]:
-    names, columns = template.names, template.columns
-    if isinstance(X, CompiledFeatures):
-        if X.columns != columns:
-            raise DataError(
-                f"these features were compiled with {len(X.columns)} dense columns, the model has "
-                f"{len(columns)}, or others. Give the items themselves instead."
-            )
-        number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)
-        yield X.renumbered(number, names)
-        return
-    sequences = iter(X)
-    while part := list(islice(sequences, SEQUENCES_AT_ONCE)):
-        yield compile_features(part, names, columns)
+            first += count
 
 
 def best_labels(chains: ChainPotentials, labels: Sequence[str]) -> list[list[str]]:
     """The most probable labels of each sequence."""
     return _named(chain_search.viterbi(*chains.scores)[0], chains, labels)
+
+
+def held_out_score(
+    y: Iterable[Sequence[str]],
+    lengths: Int64[Tensor, " b"],
+    names: Iterable[str],
+    potentials: Callable[[Any], Iterable[ChainPotentials]],
+) -> Callable[[Any], float]:
+    """The score of a model, between 0 and 1: F1 over chunks where labels are such, else accuracy.
+
+    `potentials` gives those of the held-out sequences, which have these lengths, under a model.
+    """
+    gold, labels = [list(own) for own in y], list(names)
+    if [len(own) for own in gold] != lengths.tolist():
+        raise DataError(
+            "X and y of the validation set differ in the number or the lengths of their sequences."
+        )
+    rated = chunk_f1 if are_chunk_tags(labels) else accuracy
+
+    @torch.no_grad()
+    def score(model: Any) -> float:
+        return rated(gold, [own for k in potentials(model) for own in best_labels(k, labels)])
+
+    return score
 
 
 def marginal_arrays(chains: ChainPotentials) -> list[NDArray[np.float64]]:

@@ -72,8 +72,58 @@ Batch = FieldBatch | ChainBatch
 Wanted = Criterion | Literal["auto"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class FeatureLabeller(Estimator):
+    """A labeller that keeps the recipe by which items are made of what it is given."""
+
+    features: Features | None = None
+
+    recipe_: Recipe = field(init=False)  # only where there are `features`
+
+    def _extracted(self, X: Iterable[Any], layers: int = 1) -> Iterable[Any]:
+        """The items of what `fit` was given, by `features`; the recipe is kept.
+
+        No layers of labels: what is given is a graph, and stands in files of its own.
+        """
+        if self.features is None:
+            self.__dict__.pop("recipe_", None)
+            return X
+        self.recipe_ = Recipe.made_by(self.features)
+        if not layers and self.recipe_.function is None:
+            raise SettingsError("features of graphs are made by a function, or 'module:function'.")
+        return X if isinstance(X, CompiledFeatures) else self._noted(X, layers)
+
+    def _noted(self, X: Iterable[Any], layers: int) -> Iterator[Any]:
+        for sentence in X:
+            if layers:
+                self.recipe_ = self.recipe_.for_files(sentence, layers)
+            yield self.recipe_(sentence)
+
+    def _items(self, X: Iterable[Any]) -> Iterable[Any]:
+        """The items of what a fitted model is asked about."""
+        recipe: Recipe | None = getattr(self, "recipe_", None)
+        return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
+
+    def _recipe_parts(self) -> dict[str, Any]:
+        """The recipe as plain values."""
+        recipe: Recipe | None = getattr(self, "recipe_", None)
+        if recipe is not None and self.features is not None:
+            recipe = replace(recipe, function=Recipe.made_by(self.features).function)
+        return {"recipe": None if recipe is None else recipe.settings()}
+
+    def _restore_recipe(self, learned: Mapping[str, Any]) -> None:
+        """Takes back what `_recipe_parts` gave."""
+        if learned.get("recipe") is not None:
+            self.features = self.recipe_ = record(Recipe, learned["recipe"])
+
+    def _stored_settings(self) -> dict[str, Any]:
+        own = super()._stored_settings()
+        del own["features"]  # the recipe is among what was learned
+        return own
+
+
 @dataclass(kw_only=True, eq=False, repr=False)  # scikit-learn compares and shows estimators
-class LogLinearLabeller(Estimator):
+class LogLinearLabeller(FeatureLabeller):
     """A log-linear field that labels, whatever its graphs are: how it is trained.
 
     An estimator turns what its users have into a batch; `CRF` and `GraphCRF` document the settings.
@@ -89,7 +139,6 @@ class LogLinearLabeller(Estimator):
     period: int = 10
     delta: float = 1e-5
     estimator: Wanted
-    features: Features | None = None
     batch_size: int = 32
     callbacks: Sequence[Callback | EarlyStopping] = ()
     dtype: str = "float32"
@@ -102,7 +151,6 @@ class LogLinearLabeller(Estimator):
     pa_type, c, error_sensitive, averaging = 1, 1.0, True, True
     variance, gamma = 1.0, 1.0
 
-    recipe_: Recipe = field(init=False)  # only where there are `features`
     model_: LogLinearField = field(init=False)
     outcome_: Outcome[LogLinearField] = field(init=False)
     choice_: Choice[Criterion] = field(init=False)  # of estimator="auto": which, and why
@@ -261,42 +309,14 @@ class LogLinearLabeller(Estimator):
             rate *= factor
         return min(trials, key=trials.__getitem__)
 
-    def _extracted(self, X: Iterable[Any], layers: int = 1) -> Iterable[Any]:
-        """The items of what `fit` was given, by `features`; the recipe is kept.
-
-        No layers of labels: what is given is a graph, and stands in files of its own.
-        """
-        if self.features is None:
-            self.__dict__.pop("recipe_", None)
-            return X
-        self.recipe_ = Recipe.made_by(self.features)
-        if not layers and self.recipe_.function is None:
-            raise SettingsError("features of graphs are made by a function, or 'module:function'.")
-        return X if isinstance(X, CompiledFeatures) else self._noted(X, layers)
-
-    def _noted(self, X: Iterable[Any], layers: int) -> Iterator[Any]:
-        for sentence in X:
-            if layers:
-                self.recipe_ = self.recipe_.for_files(sentence, layers)
-            yield self.recipe_(sentence)
-
-    def _items(self, X: Iterable[Any]) -> Iterable[Any]:
-        """The items of what a fitted model is asked about."""
-        recipe: Recipe | None = getattr(self, "recipe_", None)
-        return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
-
     def _learned_parts(self) -> Parts:
         learned, tensors = stored(self._fitted())
-        recipe: Recipe | None = getattr(self, "recipe_", None)
-        if recipe is not None and self.features is not None:
-            recipe = replace(recipe, function=Recipe.made_by(self.features).function)
-        learned["recipe"] = None if recipe is None else recipe.settings()
+        learned |= self._recipe_parts()
         return {**learned, **self._training_parts(), **self._state()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = restored(learned, tensors)
-        if learned.get("recipe") is not None:
-            self.features = self.recipe_ = record(Recipe, learned["recipe"])
+        self._restore_recipe(learned)
         self._restore_training(self.model_, learned, get_args(Criterion))
         self._restore_inputs(learned)
 
@@ -314,7 +334,7 @@ class LogLinearLabeller(Estimator):
 
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
-        del own["callbacks"], own["features"]  # the recipe is among what was learned
+        del own["callbacks"]
         return own
 
     def _fitted(self) -> LogLinearField:

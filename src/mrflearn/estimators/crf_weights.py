@@ -14,20 +14,24 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from mrflearn.errors import DataError
-from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
+from mrflearn.errors import DataError, NotFittedError
+from mrflearn.estimators.crf_answers import SEQUENCES_AT_ONCE, ChainAnswers
+from mrflearn.estimators.crf_training import LogLinearLabeller
+from mrflearn.estimators.labelling import check_label
+from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import BIAS, MARK, FactorTemplate, cells_of
 from mrflearn.io.files import PathLike, read_lines, write_text
-from mrflearn.models.loglinear import LogLinearField, weights_of
+from mrflearn.models.loglinear import ChainPotentials, LogLinearField, weights_of
 
+T = TypeVar("T")
 Labels = Sequence[str]
 
 
@@ -176,3 +180,131 @@ def _weight(text: str, path: PathLike, number: int) -> float:
     if not math.isfinite(weight):
         raise DataError(f"'{text[:40]}' is no weight.", path=path, line=number)
     return weight
+
+
+# What the weights of a fitted chain CRF say, by the names of attributes and labels.
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ChainWeights(LogLinearLabeller, ChainAnswers):
+    """A fitted chain CRF with named weights; `model_` holds what it has learned.
+
+    X may also be what `compile_features` made of items; attributes never seen in training count
+    for nothing.
+    """
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels, in the order of their first appearance; None before `fit`."""
+        return self._learned(lambda _: list(self.labels_))
+
+    @property
+    def attributes_(self) -> list[str]:
+        """The attributes that have weights, dense columns last; those of transitions not here."""
+        return self._learned(lambda model: attributes(model))
+
+    @property
+    def num_attributes_(self) -> int:
+        """How many attributes have weights, those of transitions not counted."""
+        return self._learned(lambda model: len(attributes(model)))
+
+    @property
+    def size_(self) -> int:
+        """The size of the weights in memory, in bytes."""
+        return self._learned(lambda own: sum(part.nbytes for part in own.parameters().values()))
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float]:
+        """{(attribute, label): weight} of all weights that are not 0."""
+        return self._learned(lambda model: state_features(model, self.classes_))
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, ...], float]:
+        """{(label, next label): weight} of all weights that are not 0."""
+        return self._learned(lambda model: transition_features(model, self.classes_))
+
+    @property
+    def edge_features_(self) -> dict[tuple[str, str, str], float]:
+        """{(attribute, label before, label): weight} of all weights that are not 0."""
+        return self._learned(lambda model: edge_features(model, self.classes_))
+
+    def _learned(self, what: Callable[[LogLinearField], T]) -> T:
+        """What a function finds in the fitted field; None before, as in sklearn_crfsuite."""
+        try:
+            return what(self._fitted())
+        except NotFittedError:
+            return None  # type: ignore[return-value]
+
+    def top_features(self, label: str | None = None, n: int = 20) -> list[tuple[str, str, float]]:
+        """The state weights of largest absolute value.
+
+        Parameters
+        ----------
+        label
+            Weights of this label; None: of all.
+        n
+            How many.
+
+        Returns
+        -------
+        list of (attribute, label, weight)
+
+        """
+        found = state_features(self._fitted(), self.classes_)
+        check_label(label, self.labels_)
+        rows = [(a, s, w) for (a, s), w in found.items() if label is None or s == label]
+        return sorted(rows, key=lambda row: (-abs(row[2]), row[0], row[1]))[:n]
+
+    def top_transitions(self, n: int = 20) -> list[tuple[tuple[str, ...], float]]:
+        """The (labels, weight) of the n transition weights of largest absolute value."""
+        rows = transition_features(self._fitted(), self.classes_).items()
+        return sorted(rows, key=lambda row: (-abs(row[1]), row[0]))[:n]
+
+    def top_edge_features(self, n: int = 20) -> list[tuple[str, str, str, float]]:
+        """The (attribute, label before, label, weight) of the n largest weights of transitions."""
+        found = edge_features(self._fitted(), self.classes_)
+        rows = [(*names, weight) for names, weight in found.items()]
+        return sorted(rows, key=lambda row: (-abs(row[3]), row[:3]))[:n]
+
+    def explain(
+        self, xseq: Iterable[Any], position: int, label: str | None = None
+    ) -> list[tuple[str, float]]:
+        """What each attribute of a token adds to the score of a label (None: the one predicted).
+
+        Transitions, with attributes and without, depend on two labels and are not in it.
+        """
+        model, items = self._fitted(), list(xseq)
+        if not -len(items) <= position < len(items):
+            raise DataError(f"position {position} is not within the {len(items)} items.")
+        if label is None:
+            label = self.predict_single(items)[position]
+        check_label(label, self.labels_)
+        template = model.templates[0]
+        compiled = compile_features(self._items([items]), template.names, template.columns)
+        number = self.labels_[label]
+        return contributions(model, compiled, position % len(items), number)
+
+    def _potentials(self, X: Iterable[Any], *, whole: bool = False) -> Iterator[ChainPotentials]:
+        model, items = self._fitted(), self._items(X)
+        template = model.templates[0]
+        if whole:
+            yield model.chains(compile_features(items, template.names, template.columns))
+            return
+        for features in _compiled(items, template):
+            yield from map(model.chains, model.parts(features))
+
+
+def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFeatures]:
+    names, columns = template.names, template.columns
+    if isinstance(X, CompiledFeatures):
+        if X.columns != columns:
+            raise DataError(
+                f"these features were compiled with {len(X.columns)} dense columns, the model has "
+                f"{len(columns)}, or others. Give the items themselves instead."
+            )
+        number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)
+        yield X.renumbered(number, names)
+        return
+    sequences = iter(X)
+    while part := list(islice(sequences, SEQUENCES_AT_ONCE)):
+        yield compile_features(part, names, columns)

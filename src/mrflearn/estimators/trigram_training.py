@@ -19,8 +19,8 @@ from mrflearn.objectives.trigrams import (
     trigram_penalty,
     trigram_scaling,
 )
-from mrflearn.training.adam import Adam
 from mrflearn.training.loop import minimise
+from mrflearn.training.orthant_adam import OrthantAdam
 from mrflearn.training.outcome import EarlyStopping
 
 MOST_WORDS = {"cpu": 5_000, "cuda": 40_000}
@@ -54,7 +54,7 @@ def train_trigrams(
     steps = settings.max_iterations
     outcome = minimise(
         objective,
-        Adam(epochs=steps, length=max(steps, 1)),
+        OrthantAdam(epochs=steps, length=max(steps, 1)),
         penalty=trigram_penalty(start, moments, settings.l1, settings.l2),
         scaling=trigram_scaling(start, moments),
         callbacks=callbacks,

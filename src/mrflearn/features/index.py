@@ -112,7 +112,7 @@ def recoded_cells(
 
 def cells_of(states: Int64[Tensor, "f a"], shape: Sequence[int]) -> Int64[Tensor, " f"]:
     """Which entry of a flattened table of this shape each row of states names."""
-    cells = torch.zeros(len(states), dtype=torch.int64)
+    cells = torch.zeros(len(states), dtype=torch.int64, device=states.device)
     for axis, size in enumerate(shape):
         cells = cells * size + states[:, axis]
     return cells

@@ -236,7 +236,7 @@ class Recipe:
                 "its features are made and its words are gone; a skip chain needs the words, as "
                 "files of columns have them."
             )
-        return [token if isinstance(token, str) else token[0] for token in sentence]
+        return [token[0] if isinstance(token, list | tuple) else token for token in sentence]
 
     def _made(self, path: PathLike, kind: str) -> Iterator[LabelledSequence]:
         """The sequences of a file that has its features made."""
@@ -266,41 +266,41 @@ class Recipe:
 Features: TypeAlias = Recipe | str | Function  # as estimators take them
 
 
-def find_function(name: str) -> Function:
-    """The function of that name, `"module:function"`.
+def find_function(name: str, what: str = "features") -> Function:
+    """The function of that name, `"module:function"`, which makes features or something else.
 
     The name may come from a model file: nothing of Python's own library or of the packages that
     this one builds on is imported for it, and only a function that its module defines is taken.
     """
     module, _, path = name.partition(":")
     if module.partition(".")[0] in {*sys.stdlib_module_names, *FOREIGN}:
-        raise SettingsError(f"the features '{name}' are not taken: {module} makes no features.")
+        raise SettingsError(f"the {what} '{name}' will not do: {module} makes no {what}.")
     try:
         found: Any = import_module(module)
         for part in path.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingsError(
-            f"the features '{name}' cannot be imported ({error}). Where is {module}.py? Put its "
+            f"the {what} '{name}' cannot be imported ({error}). Where is {module}.py? Put its "
             "folder on the path, as in `PYTHONPATH=. mrflearn ...`, or install its package."
         ) from error
     if not isinstance(found, FunctionType) or found.__module__ != module:
         raise SettingsError(
-            f"the features '{name}' are not taken: name a function, by the module that defines it."
+            f"the {what} '{name}' will not do: name a function, by the module that defines it."
         )
     return found
 
 
-def function_name(function: Any) -> str:
+def function_name(function: Any, what: str = "features") -> str:
     """`"module:function"`, by which it can be imported; `SettingsError` where it cannot."""
     name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
     with suppress(SettingsError):
         if not name.startswith("__main__:") and find_function(name) is function:
             return name
     raise SettingsError(
-        f"a stored model names the function that makes its features, and {function!r:.80} cannot "
-        "be imported by a name. Define it in a module of its own, such as my_features.py, and "
-        "before `save` call set_params(features='my_features:FUNCTION')."
+        f"a stored model names the function that makes its {what}, and {function!r:.80} cannot "
+        f"be imported by a name. Define it in a module of its own, such as my_{what}.py, and "
+        f"before `save` call set_params({what}='my_{what}:FUNCTION')."
     )
 
 

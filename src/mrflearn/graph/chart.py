@@ -33,7 +33,10 @@ class ChartPotentials:
     """Scores in nats, log-zero is -inf: of each preterminal at each token, of rules and roots.
 
     Letters in shapes: b: sentences; t: tokens, sentences end to end; p: preterminals; s: symbols
-    (phrases, then preterminals); r: rules.
+    (phrases, then preterminals); a: phrases; n: words of the longest; r: rules.
+
+    `nodes` are scores of phrases over spans of two words or more, by first word and width, which
+    count beside those of their rules; None: there are none.
     """
 
     shape: RuleShape
@@ -41,15 +44,19 @@ class ChartPotentials:
     lengths: Int[Tensor, " b"]
     rules: Float[Tensor, " r"]
     start: Float[Tensor, " s"]
+    nodes: Float[Tensor, "b n+1 n+1 a"] | None = None
 
     def __post_init__(self) -> None:
         if len(self.lengths) and int(self.lengths.min()) < 0:
             raise GraphError(f"a sentence cannot have {int(self.lengths.min())} words.")
         tokens, shape = int(self.lengths.sum()), self.shape
+        wide = int(self.lengths.max()) + 1 if len(self.lengths) else 1
+        nodes = len(self.lengths), wide, wide, shape.phrases
         for name, found, wanted in (
             ("scores of words", tuple(self.words.shape), (tokens, shape.preterminals)),
             ("scores of rules", tuple(self.rules.shape), (len(shape),)),
             ("scores of start symbols", tuple(self.start.shape), (shape.symbols,)),
+            ("scores of nodes", nodes if self.nodes is None else tuple(self.nodes.shape), nodes),
         ):
             if found != wanted:
                 raise GraphError(f"{name} have shape {found}, but {wanted} is needed here.")
@@ -58,6 +65,11 @@ class ChartPotentials:
     def padded_words(self) -> Float[Tensor, "t+1 p"]:
         """The scores of words with a last row for what stands after a sentence: nothing can."""
         return pad(self.words, (0, 0, 0, 1), value=-torch.inf)
+
+    def nodes_of(self, batch: ChartBatch) -> Float[Tensor, "b n+1 n+1 a"] | None:
+        """The scores of nodes of the sentences of a batch."""
+        n = batch.tokens.shape[1] + 1
+        return None if self.nodes is None else self.nodes[batch.sentences, :n, :n]
 
     def batches(self, elements: int) -> list[ChartBatch]:
         """Sentences that may have parses, in batches whose charts hold about so many elements."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
+from mrflearn.kernels.gradients import once
 
 Kind = Literal["exact", "upper bound", "lower bound", "approximation"]
 
@@ -188,6 +189,7 @@ class _LogPartition(torch.autograd.Function):
         return beliefs.log_partition.detach().clone()
 
     @staticmethod
+    @once
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         upstream = outputs[0]
         gradients: list[Tensor | None] = [None, None]

@@ -17,6 +17,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.kernels import chart
 from mrflearn.kernels.chart import ChartBeliefs, GrammarWeights
+from mrflearn.kernels.gradients import once
 from mrflearn.kernels.log_product import shifted_exp
 from mrflearn.kernels.rules import RuleShape
 
@@ -32,13 +33,18 @@ def inside_outside(
     weight = words.new_ones(len(potentials.lengths)) if weight is None else weight
     value = words.new_full((len(weight),), -torch.inf)
     counts, rules, start = map(torch.zeros_like, (words, potentials.rules, potentials.start))
+    nodes = None if potentials.nodes is None else torch.zeros_like(potentials.nodes)
     for batch in potentials.batches(_elements(words)):
         own = weight[batch.sentences]
-        found = chart.expected_counts(words[batch.tokens], grammar, own, batch.lengths)
+        given = batch.lengths, potentials.nodes_of(batch)
+        found = chart.expected_counts(words[batch.tokens], grammar, own, *given)
         value[batch.sentences], counts[batch.tokens] = found.log_partition, found.words
         rules += found.rules
         start += found.start
-    return ChartBeliefs(value, counts[:-1], rules, start)
+        if nodes is not None and found.nodes is not None:
+            n = found.nodes.shape[1]
+            nodes[batch.sentences, :n, :n] = found.nodes
+    return ChartBeliefs(value, counts[:-1], rules, start, nodes)
 
 
 def _elements(words: Tensor) -> int:
@@ -48,27 +54,29 @@ def _elements(words: Tensor) -> int:
 
 def log_partition(potentials: ChartPotentials) -> Float[Tensor, " b"]:
     """The log-sum over all parses of each sentence; its gradients are the expected counts."""
-    tensors = potentials.words, potentials.rules, potentials.start
+    tensors = potentials.words, potentials.rules, potentials.start, potentials.nodes
     value: Tensor = _LogPartition.apply(potentials, *tensors)  # type: ignore[no-untyped-call]
     return value
 
 
 class _LogPartition(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, potentials: ChartPotentials, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, potentials: ChartPotentials, *tensors: Tensor | None) -> Tensor:
         del tensors  # torch must see them
         ctx.potentials = potentials
         words, grammar = potentials.padded_words, _weights(potentials)
         value = words.new_full((len(potentials.lengths),), -torch.inf)
         for batch in potentials.batches(_elements(words)):
             scores = words[batch.tokens]
-            value[batch.sentences] = chart.log_likelihood(scores, grammar, batch.lengths)
+            given = batch.lengths, potentials.nodes_of(batch)
+            value[batch.sentences] = chart.log_likelihood(scores, grammar, *given)
         return value
 
     @staticmethod
+    @once
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         beliefs = inside_outside(ctx.potentials, outputs[0])
-        return None, beliefs.words, beliefs.rules, beliefs.start
+        return None, beliefs.words, beliefs.rules, beliefs.start, beliefs.nodes
 
 
 def _weights(potentials: ChartPotentials) -> GrammarWeights:

@@ -55,20 +55,31 @@ def best_parses(potentials: ChartPotentials, n: int) -> list[list[Parse]]:
         # In memory by width, as the best scores of spans are.
         table = scores.new_full((size + 1, shape.symbols, size + 1, b), -torch.inf)
         table = table.permute(3, 1, 2, 0)
+        nodes = potentials.nodes_of(batch)
         if shape.phrases:
-            table[:, : shape.phrases] = best_inside(scores, rules, shape)
+            own_nodes = None if nodes is None else nodes.double()
+            table[:, : shape.phrases] = best_inside(scores, rules, shape, own_nodes)
         table[:, shape.phrases :, :size, 1] = scores.transpose(1, 2)
         numbers, lengths = batch.sentences.tolist(), batch.lengths.tolist()
-        for sentence, own, chart in zip(numbers, lengths, table.cpu().numpy(), strict=True):
-            found[sentence] = _best(chart, chart[:, 0, own] + start, lists, own, n)
+        for row, (sentence, own) in enumerate(zip(numbers, lengths, strict=True)):
+            chart = table[row].cpu().numpy()
+            scored = None if nodes is None else nodes[row].double().cpu().numpy()
+            found[sentence] = _best(chart, chart[:, 0, own] + start, lists, own, n, scored)
     return found
 
 
-def _best(chart: Figures, roots: Figures, rules: RuleLists, size: int, count: int) -> list[Parse]:
+def _best(
+    chart: Figures,
+    roots: Figures,
+    rules: RuleLists,
+    size: int,
+    count: int,
+    nodes: Figures | None = None,
+) -> list[Parse]:
     """The `count` best parses of a sentence of so many words, best first, or all if fewer.
 
     `chart[s, i, w]` scores the best parse of symbol s over w words from word i on, and `roots[s]`
-    that of symbol s over the sentence, as a start symbol.
+    that of symbol s over the sentence, as a start symbol; `nodes[i, w, s]` is what a node scores.
 
     Partial parses wait in a queue, ordered by the score of their best completion, which the chart
     knows: none is ever looked at in vain [Pauls and Klein 2009, "K-best A* parsing"].
@@ -92,6 +103,8 @@ def _best(chart: Figures, roots: Figures, rules: RuleLists, size: int, count: in
             continue
         node, rest = waiting
         known = float(chart[node.symbol, node.start, node.end - node.start])
+        if nodes is not None:
+            known -= float(nodes[node.start, node.end - node.start, node.symbol])
         for score, left, right, split in best_edges(node):
             parts = ChartSpan(node.start, split, left), (ChartSpan(split, node.end, right), rest)
             heapq.heappush(queue, (cost + known - score, next(serial), parts, (node, done)))

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.kernels import chain_sums
 from mrflearn.kernels.chain_sums import PerSequence, Rows, Steps, Tables, scores_into
 from mrflearn.kernels.compiled import VITERBI, Loop
 
@@ -31,6 +32,9 @@ def viterbi(unary: Rows, transition: Tables, steps: Steps) -> tuple[Int[Tensor, 
     seconds = 7e-5 * len(steps.sizes) + 1e-9 * unary.shape[1] * unary.numel()
     if not unary.is_cuda and (fast := VITERBI.after(seconds)):
         return _compiled_viterbi(fast, unary, transition, steps)
+    if fused := chain_sums.fused(unary):
+        found: tuple[Tensor, Tensor] = fused.viterbi(unary, transition, steps, RELATIVE)
+        return found
     best, offset = _forward(unary, transition, steps, torch.amax)
     states, scores = _walk_back(best, transition, steps)
     return states, scores + offset[steps.ranks]

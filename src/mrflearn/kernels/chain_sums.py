@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from mrflearn.execution.resources import moved
+from mrflearn.kernels.gradients import once
 
 # A number for each state of a row; transition tables, shared or by row; a number per sequence; one
 # transition table.
@@ -200,7 +202,19 @@ def _weights(unary: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, T
     return weight, (transition - column.unsqueeze(-2)).exp_(), log_shift
 
 
+def fused(rows: Rows) -> Any:
+    """The kernels of `chain_triton` where they can do these rows, or None."""
+    if not rows.is_cuda or find_spec("triton") is None:
+        return None
+    from mrflearn.kernels import chain_triton
+
+    return chain_triton if chain_triton.fits(rows) else None
+
+
 def _forward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
+    if fast := fused(weight):
+        found: tuple[Tensor, Tensor] = fast.forward(weight, kernel, steps)
+        return found
     message, scale = torch.empty_like(weight), weight.new_empty(len(weight))
     ones = weight.new_ones(weight.shape[1])
     for t, rows in enumerate(steps.slices):
@@ -217,6 +231,9 @@ def _forward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Tens
 
 
 def _backward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
+    if fast := fused(weight):
+        found: tuple[Tensor, Tensor] = fast.backward(weight, kernel, steps)
+        return found
     message, arriving = torch.ones_like(weight), weight  # in place: memory traffic is the cost
     turned = kernel.transpose(-1, -2)
     for t in range(len(steps.sizes) - 1, -1, -1):
@@ -292,11 +309,17 @@ class Expectations:
         return total.mul_(self.messages.kernel).add_(again.sum(dim=0))
 
 
-def log_partition(unary: Rows, transition: Tables, steps: Steps) -> PerSequence:
-    """log Z of each sequence in float64, a sum over all its rows; differentiable in both tables."""
+def log_partition(
+    unary: Rows, transition: Tables, steps: Steps, path: Int[Tensor, " r"] | None = None
+) -> PerSequence:
+    """log Z of each sequence in float64, a sum over all its rows; differentiable in both tables.
+
+    With the states of a `path`, log Z less its score: minus the path's log-probability.
+    """
     if torch.is_grad_enabled() and (unary.requires_grad or transition.requires_grad):
-        value: Tensor = _LogPartition.apply(unary, transition, steps)  # type: ignore[no-untyped-call]
+        value: Tensor = _LogPartition.apply(unary, transition, steps, path)  # type: ignore[no-untyped-call]
         return value
+    unary = _less_path(unary, transition, steps, path)
     value, trusted = forward_only(unary, transition, steps)
     if not bool(trusted.all()):
         # The backward pass knows far more exactly what was lost, and costs little.
@@ -348,10 +371,20 @@ def entropy(unary: Rows, transition: Tables, steps: Steps) -> PerSequence:
     return result.to(unary.dtype)
 
 
+def _less_path(unary: Rows, transition: Tables, steps: Steps, path: Tensor | None) -> Rows:
+    """Scores relative to those of a path, whose score is 0 then: log Z keeps its digits."""
+    if path is None:
+        return unary
+    return unary - row_scores(unary, transition, path, steps)[:, None]
+
+
 class _LogPartition(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, unary: Tensor, transition: Tensor, steps: Steps) -> Tensor:
-        ctx.steps = steps
+    def forward(
+        ctx: Any, unary: Tensor, transition: Tensor, steps: Steps, path: Tensor | None
+    ) -> Tensor:
+        ctx.steps, ctx.path = steps, path
+        unary = _less_path(unary, transition, steps, path)
         if transition.ndim == 2:
             ctx.shared = expectations(unary, transition, steps)
             ctx.single = ctx.shared.single
@@ -362,15 +395,28 @@ class _LogPartition(torch.autograd.Function):
         return value
 
     @staticmethod
-    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, Tensor, None]:
+    @once
+    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
         # In the type of the scores, as they are.
-        weight, steps = outputs[0].to(ctx.single.dtype), ctx.steps
+        weight, steps, path = outputs[0].to(ctx.single.dtype), ctx.steps, ctx.path
         by_row = weight[steps.sequence]
-        if hasattr(ctx, "shared"):
-            pair = ctx.shared.pair_counts(steps, weight).to(weight.dtype)
-        else:
-            pair = ctx.pair * by_row[steps.starting :, None, None]
-        return ctx.single * by_row[:, None], pair, None
+        later, single, pair = by_row[steps.starting :], None, None
+        if ctx.needs_input_grad[0]:
+            single = ctx.single * by_row[:, None]
+            if path is not None:
+                single.scatter_add_(1, path[:, None], -by_row[:, None])
+        if ctx.needs_input_grad[1]:
+            if hasattr(ctx, "shared"):
+                pair = ctx.shared.pair_counts(steps, weight)
+            else:
+                pair = ctx.pair * later[:, None, None]
+            if path is not None:
+                step = path[steps.previous] * pair.shape[-1] + path[steps.starting :]
+                if pair.ndim == 3:
+                    step += torch.arange(len(step), device=step.device) * pair[0].numel()
+                pair.view(-1).index_add_(0, step, later.to(pair.dtype), alpha=-1)
+            pair = pair.to(weight.dtype)
+        return single, pair, None, None
 
 
 class _Rescued(NamedTuple):

@@ -30,6 +30,7 @@ from torch.nn.functional import pad
 from mrflearn.kernels.log_product import shifted_exp
 from mrflearn.kernels.rules import MAX, AppliedRules, RuleShape, Splits, applied_rules
 
+Nodes = Float[Tensor, "b n+1 n+1 a"]  # of each phrase over each span, by first word and width
 Words = Float[Tensor, "b n p"]  # scores (or weights) of the preterminals of every word
 PerSentence = Float[Tensor, " b"]
 Lengths = Int[Tensor, " b"]
@@ -133,11 +134,15 @@ class Chart:
     words: Words
     rules: AppliedRules
     inside: Spans
+    nodes: tuple[Nodes, Float[Tensor, "b n+1 n+1"]] | None = None
 
     @classmethod
-    def of(cls, words: Words, rules: AppliedRules, phrases: int) -> Chart:
+    def of(
+        cls, words: Words, rules: AppliedRules, phrases: int, nodes: Nodes | None = None
+    ) -> Chart:
         """The sum (or the maximum, by the rules' semiring) over all parses of each span.
 
+        `nodes` are scores of phrases over spans, which count beside those of their rules.
         In memory spans are by width, symbol, first word and sentence where rules want it so.
         """
         (b, n, _), zero = words.shape, rules.semiring.zero
@@ -146,7 +151,9 @@ class Chart:
             value = words.new_full((n + 1, phrases, n + 1, b), zero).permute(3, 2, 0, 1)
         else:
             value = words.new_full((b, n + 1, n + 1, phrases), zero)
-        chart = cls(words, rules, Spans.of(value, logs=rules.semiring is MAX))
+        logs = rules.semiring is MAX
+        scored = None if nodes is None else (nodes, nodes[..., 0]) if logs else _near_one(nodes)
+        chart = cls(words, rules, Spans.of(value, logs=logs), scored)
         if n > 1:
             chart._fill()
         return chart
@@ -161,12 +168,19 @@ class Chart:
         words, spans, rules = self.words, self.inside, self.rules
         n, two, up = spans.length, rules.words.parent, rules.phrases.parent
         value = two.apply(two.pairs(Splits.single(words[:, :-1], words[:, 1:])))
-        spans.put(2, value, torch.zeros_like(spans.at(2)[1]))
+        spans.put(2, *self._scored(2, value, torch.zeros_like(spans.at(2)[1])))
         for width in range(3, n + 1):
             splits, after, before, top = spans.splits(width)
             value = up.apply(up.pairs(splits))
             self._add_beside_words((value, after), (value, before), width - 1, up=True)
-            spans.put(width, value, top)
+            spans.put(width, *self._scored(width, value, top))
+
+    def _scored(self, width: int, value: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """The values of all spans of a width with the scores of their nodes."""
+        if self.nodes is None:
+            return value, scale
+        weight, shift = (own[:, : value.shape[1], width] for own in self.nodes)
+        return (value + weight, scale) if self.inside.logs else (value * weight, scale + shift)
 
     def _add_beside_words(
         self, right: tuple[Tensor, Tensor], left: tuple[Tensor, Tensor], width: int, *, up: bool
@@ -183,8 +197,10 @@ class Chart:
 
     def expected_counts(
         self, root: Float[Tensor, "b a"], scale: PerSentence, weight: PerSentence, lengths: Lengths
-    ) -> tuple[Words, Float[Tensor, " r"]]:
-        """Counts of preterminals at each word, and of rules; sentence b counts `weight[b]` times.
+    ) -> tuple[Words, Float[Tensor, " r"], Nodes | None]:
+        """Counts of preterminals at each word, of rules, and of nodes if these have scores.
+
+        Sentence b counts `weight[b]` times.
 
         `root` and its scale are the outside of complete sentences, divided by their sums, so that
         inside times outside is the probability that a symbol stands over a span.
@@ -192,6 +208,7 @@ class Chart:
         inside, rules, n = self.inside, self.rules.phrases, self.inside.length
         outside = Spans.of(torch.zeros_like(inside.by_start))
         counts, sizes = torch.zeros(()), set(lengths.tolist())
+        nodes = None if self.nodes is None else torch.zeros_like(inside.by_start)
         for width in range(n, 1, -1):
             here, own_scale = inside.at(width)
             value, top = torch.zeros_like(here), torch.zeros_like(own_scale)
@@ -210,8 +227,12 @@ class Chart:
                 value[:, 0] = torch.where(whole.unsqueeze(1), root, value[:, 0])
                 top[:, 0] = torch.where(whole, scale, top[:, 0])
             # Phrases that cannot stand here must not decide the scale.
-            outside.put(width, torch.where(here > 0, value, 0.0), top)
-        return self._words(outside, counts, weight)
+            value = torch.where(here > 0, value, 0.0)
+            if nodes is not None:
+                found = _weighed(here, own_scale + top, weight) * value
+                nodes[:, : found.shape[1], width] = found
+            outside.put(width, *self._scored(width, value, top))
+        return *self._words(outside, counts, weight), nodes
 
     def _words(
         self, outside: Spans, counts: Tensor, weight: PerSentence
@@ -304,6 +325,7 @@ class ChartBeliefs(NamedTuple):
     words: Float[Tensor, "*t p"]  # each preterminal at each word
     rules: Float[Tensor, " r"]  # summed over sentences, as are the start symbols
     start: Float[Tensor, " s"]
+    nodes: Nodes | None = None  # each phrase over each span, where these have scores
 
     @property
     def impossible(self) -> Int[Tensor, " i"]:
@@ -311,19 +333,25 @@ class ChartBeliefs(NamedTuple):
         return (self.log_partition == -torch.inf).nonzero()[:, 0]
 
 
-def log_likelihood(scores: Words, grammar: GrammarWeights, lengths: Lengths) -> PerSentence:
+def log_likelihood(
+    scores: Words, grammar: GrammarWeights, lengths: Lengths, nodes: Nodes | None = None
+) -> PerSentence:
     """The log-sum of the scores of all parses of each sentence; -inf where there is none."""
     words, word_shift = _near_one(scores)
-    _, own, top, scale = _roots(words, grammar, lengths)
+    _, own, top, scale = _roots(words, grammar, lengths, nodes)
     return grammar.unscaled((top @ grammar.start[own]).log() + scale, word_shift, lengths)
 
 
 def expected_counts(
-    scores: Words, grammar: GrammarWeights, weight: PerSentence, lengths: Lengths
+    scores: Words,
+    grammar: GrammarWeights,
+    weight: PerSentence,
+    lengths: Lengths,
+    nodes: Nodes | None = None,
 ) -> ChartBeliefs:
     """Beliefs where sentence b counts `weight[b]` times."""
     words, word_shift = _near_one(scores)
-    chart, own, top, scale = _roots(words, grammar, lengths)
+    chart, own, top, scale = _roots(words, grammar, lengths, nodes)
     joint = top * grammar.start[own]
     total = joint.sum(dim=1)
     share = joint / torch.where(total > 0, total, 1.0).unsqueeze(1)
@@ -332,30 +360,31 @@ def expected_counts(
     start[own] = weight @ share
     if chart is None:
         words = share.unsqueeze(1) * weight[:, None, None]
+        nodes = None if nodes is None else torch.zeros_like(nodes)
     else:
         root = torch.where(top > 0, grammar.start[own], 0.0)
         root_scale = torch.where(total > 0, -value, -torch.inf)
-        words, rules = chart.expected_counts(root, root_scale, weight, lengths)
-    return ChartBeliefs(grammar.unscaled(value, word_shift, lengths), words, rules, start)
+        words, rules, nodes = chart.expected_counts(root, root_scale, weight, lengths)
+    return ChartBeliefs(grammar.unscaled(value, word_shift, lengths), words, rules, start, nodes)
 
 
 def _roots(
-    words: Words, grammar: GrammarWeights, lengths: Lengths
+    words: Words, grammar: GrammarWeights, lengths: Lengths, nodes: Nodes | None
 ) -> tuple[Chart | None, slice, Float[Tensor, "b x"], Tensor | float]:
     """The chart, if there is one; which symbols are roots, their inside, and its scale."""
     phrases = grammar.shape.phrases
     if words.shape[1] == 1:
         return None, slice(phrases, None), words[:, 0], 0.0
-    chart = Chart.of(words, grammar.applied, phrases)
+    chart = Chart.of(words, grammar.applied, phrases, nodes)
     return chart, slice(0, phrases), *chart.top(lengths)
 
 
 def best_inside(
-    scores: Words, rules: Float[Tensor, " r"], shape: RuleShape
+    scores: Words, rules: Float[Tensor, " r"], shape: RuleShape, nodes: Nodes | None = None
 ) -> Float[Tensor, "b a n+1 n+1"]:
     """The score of the best parse of each phrase over each span, by first word and width."""
     applied = applied_rules(shape, rules, semiring=MAX)
-    return Chart.of(scores, applied, shape.phrases).inside.by_start.movedim(-1, 1)
+    return Chart.of(scores, applied, shape.phrases, nodes).inside.by_start.movedim(-1, 1)
 
 
 def log_inside(

@@ -88,6 +88,13 @@ class LabelChain:
         code = pair[first, middle] * len(last) + pair[middle, third]
         return cls(2, labels, last, pair, empty, code)
 
+    @classmethod
+    def plain(cls, labels: int) -> LabelChain:
+        """The chain of the first order in which every pair of labels has a weight."""
+        last = torch.arange(labels)
+        empty = torch.zeros(labels**2)
+        return cls(1, labels, last, last.repeat(labels, 1), empty, torch.arange(labels**2))
+
     @property
     def states(self) -> int:
         """How many states there are."""

@@ -95,6 +95,7 @@ class Objective(Generic[M]):
     model: Any  # its types and shapes count; the vector replaces its parameters
     members: Sequence[Objective[Any]] = ()  # the objectives that it is made of, if any
     advice: str = ""  # what to try where training gets stuck
+    random: bool = False  # parts draw at random (dropout), so that no value can be asked for again
     origin: float = 0.0  # values leave this constant out, so that small gains show in their digits
 
     def __call__(self, vector: Vector, /) -> Evaluation:

@@ -9,6 +9,11 @@ problems, and differs from the rest only in which variables are free and which f
 | edge-pl | the variables of a factor | all around them [eq. 42] |
 | pw | the variables of a factor | that factor [eq. 8] |
 | pwpl | one variable of a factor | that factor [eq. 36, 37] |
+| lap | the variables of a factor, of single variables too | all around them |
+
+The last is what LAP comes to with dense auxiliary fields, where a free function of the neighbours
+leaves the likelihood of a clique given them [Mizrahi 2014, section 3.1], and all problems share
+their scores.
 
 With `with_ends`, the piece of a factor of several variables takes the factors of its single
 variables with it (pieces may overlap: section 3.1).
@@ -37,7 +42,7 @@ from mrflearn.models.field_batch import FieldBatch
 # Which local problems an estimator solves: variables left free, and the factors that score them.
 
 
-Local = Literal["pl", "edge-pl", "pw", "pwpl"]
+Local = Literal["pl", "edge-pl", "pw", "pwpl", "lap"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +83,18 @@ class Problems:
 
 
 def find_problems(batch: FieldBatch, kind: Local, *, with_ends: bool = False) -> list[Problems]:
-    """All problems of an estimator, one record a shape of factor."""
-    graph = batch.graph
+    """All problems of an estimator, one record a shape of factor, with the weights of examples."""
+    graph, found = batch.graph, problems_of(batch.graph, kind, with_ends)
+    if batch.weight is None:
+        return found
+    weight = batch.weight.double()
+    return [replace(own, weight=weight[graph.component[own.scope[:, 0]]]) for own in found]
+
+
+def problems_of(graph: FactorGraph, kind: Local, with_ends: bool = False) -> list[Problems]:
+    """All problems of an estimator on a graph, one record a shape of factor."""
     found = _pieces(graph, kind, with_ends) if "pw" in kind else _around(graph, kind)
-    return [_with_parts(batch, scope, pairs) for scope, pairs in found if len(scope)]
+    return [_with_parts(graph, scope, pairs) for scope, pairs in found if len(scope)]
 
 
 Members = dict[int, tuple[Int64[Tensor, " m"], Int64[Tensor, " m"]]]  # group: (problem, factor)
@@ -97,10 +110,11 @@ def _around(graph: FactorGraph, kind: Local) -> Iterator[tuple[Tensor, Members]]
         rows = [tuple(row) for row in group.scope.sort(dim=1).values.tolist()]
         first = {row: place for place, row in reversed([*enumerate(rows)]) if row not in seen}
         seen.update(rows)
-        if group.arity > 1 and first:
+        if group.arity > (kind == "edge-pl") and first:
             scope = group.scope[sorted(first.values())]
             yield scope, _touching(graph, scope)
-    yield from _alone(graph, ~_joined(graph))
+    if kind == "edge-pl":
+        yield from _alone(graph, ~_joined(graph))
 
 
 def _alone(graph: FactorGraph, chosen: Bool[Tensor, " v"]) -> Iterator[tuple[Tensor, Members]]:
@@ -155,8 +169,8 @@ def _links(scope: Int64[Tensor, "n k"], variables: int) -> csr_array:
     return csr_array((ones, scope.reshape(-1).numpy(), ends), (count, variables))
 
 
-def _with_parts(batch: FieldBatch, scope: Int64[Tensor, "n k"], members: Members) -> Problems:
-    graph, parts = batch.graph, []
+def _with_parts(graph: FactorGraph, scope: Int64[Tensor, "n k"], members: Members) -> Problems:
+    parts = []
     for index, (problem, factor) in members.items():
         if not len(problem):
             continue
@@ -170,10 +184,7 @@ def _with_parts(batch: FieldBatch, scope: Int64[Tensor, "n k"], members: Members
             covers = sorted(place for place in pattern if place >= 0)
             free = tuple(pattern.index(place) for place in covers)
             parts.append(ProblemPart(index, free, tuple(covers), problem[chosen], factor[chosen]))
-    weight = torch.ones(len(scope), dtype=torch.float64)
-    if batch.weight is not None:
-        weight = batch.weight.double()[graph.component[scope[:, 0]]]
-    return Problems(scope, weight, tuple(parts))
+    return Problems(scope, torch.ones(len(scope), dtype=torch.float64), tuple(parts))
 
 
 # Piecewise likelihood with pieces of several factors: exact likelihood on the node-split graph.

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.training.adam import Adam as Adam
     from mrflearn.training.checkpoint import Checkpoint as Checkpoint
     from mrflearn.training.lbfgs import LBFGS as LBFGS
     from mrflearn.training.loop import minimise as minimise
@@ -15,5 +14,6 @@ if TYPE_CHECKING:
     from mrflearn.training.owlqn import OWLQN as OWLQN
     from mrflearn.training.sgd import SGD as SGD
     from mrflearn.training.sgd import Adagrad as Adagrad
+    from mrflearn.training.sgd import Adam as Adam
 
 __getattr__, __dir__ = lazy(__name__)

@@ -362,8 +362,7 @@ def minimise(
     objective
         What to minimise, in float32 or float64, on any device.
     optimiser
-        `LBFGS()`, `OWLQN()` for L1, `SGD()`, `Adagrad()` or `Adam()` over the objective's
-        parts.
+        `LBFGS()`, `OWLQN()` for L1, `SGD()`, `Adagrad()` or `Adam()` over the objective's parts.
     start
         The parameters to begin with; None takes the objective's own.
     penalty
@@ -508,6 +507,6 @@ class _Descent(Plan[M]):
 
     def result(self, best: Best, *, exact: bool) -> tuple[M, float]:
         value = best.value
-        if exact and not self.state.exact:
+        if exact and not self.state.exact and not self.objective.random:
             value = self.current.value(best.vector) + self.origin
         return self.at(best.vector.clone()), value

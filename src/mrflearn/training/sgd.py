@@ -1,8 +1,9 @@
-"""Stochastic gradient descent, Adagrad, passive-aggressive steps and AROW over minibatches.
+"""Stochastic gradient descent, Adagrad, Adam, passive-aggressive steps and AROW over minibatches.
 
 J. Duchi, E. Hazan and Y. Singer, Adaptive subgradient methods, JMLR 12 (2011).
 K. Crammer, O. Dekel, J. Keshet, S. Shalev-Shwartz and Y. Singer, Online passive-aggressive
 algorithms, JMLR 7 (2006).
+D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
 K. Crammer, A. Kulesza and M. Dredze, Adaptive regularization of weight vectors, NeurIPS 2009.
 """
 
@@ -65,13 +66,15 @@ class ByEpochs(ABC):
     """An optimiser that goes over the minibatches in a random order; an iteration is an epoch.
 
     From epoch `average_from` on (1 is the first) the mean of the iterates is the answer [Polyak &
-    Juditsky 1992]; None: the last iterate is.  The stop rules are those of `StopRule`.
+    Juditsky 1992]; None: the last iterate is.  With `average_over` no iterate weighs less in it
+    than one of so many: a mean that forgets.  The stop rules are those of `StopRule`.
     """
 
     keeps: ClassVar[tuple[str, ...]] = ()  # the vectors that stand beside the iterate
     rate: float = 0.1
     epochs: int = 50
     average_from: int | None = None
+    average_over: int | None = None
     period: int = 10
     delta: float | None = None
     max_seconds: float | None = None
@@ -124,7 +127,8 @@ class ByEpochs(ABC):
             state.position += 1
             if state.average is not None and state.iteration + 1 >= (self.average_from or 0):
                 state.averaged += 1
-                state.average.lerp_(state.vector, 1 / state.averaged)
+                among = min(state.averaged, self.average_over or state.averaged)
+                state.average.lerp_(state.vector, 1 / among)
         size = state.answer.dot(state.answer).double().reshape(1)
         value, squares, size = torch.cat((state.sums, size)).tolist()
         if not (math.isfinite(value) and math.isfinite(squares)):
@@ -181,6 +185,42 @@ class Adagrad(ByEpochs):
         squares = state.kept["squares"].addcmul_(gradient, gradient)
         state.vector.addcdiv_(gradient, squares.sqrt().add_(self.epsilon), value=-self.rate)
         return self.rate
+
+
+# Adam: steps of about the rate for every weight, along a gradient averaged over steps.
+
+
+@final
+@dataclass(frozen=True)
+class Adam(ByEpochs):
+    """w <- w - rate * m / (sqrt(v) + epsilon) [Kingma & Ba 2015, algorithm 1].
+
+    m and v are the means of the gradient of one minibatch and of its square, of which a step
+    forgets the shares 1 - `beta1` and 1 - `beta2`, both divided by what zeros at the start leave
+    of them.  A gradient longer than `longest` is cut to that length; None: none is.
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("first", "second")
+    rate: float = 1e-3
+    epochs: int = 50
+    decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    longest: float | None = None
+
+    def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
+        gradient, steps = found.gradient, state.updates + 1
+        if self.longest is not None:
+            length = torch.linalg.vector_norm(gradient)
+            gradient = gradient * (self.longest / length.clamp_min(self.longest))
+        first = state.kept["first"].lerp_(gradient, 1 - self.beta1)
+        second = state.kept["second"].mul_(self.beta2)
+        second.addcmul_(gradient, gradient, value=1 - self.beta2)
+        size = second.div(1 - self.beta2**steps).sqrt_().add_(self.epsilon)
+        rate = self.rate / (1 + self.decay * epochs)
+        state.vector.addcdiv_(first, size, value=-rate / (1 - self.beta1**steps))
+        return rate
 
 
 # Steps as long as a minibatch's hinge loss asks for: passive where there is none.

@@ -7,9 +7,9 @@ import torch
 
 from mrflearn.objectives.base import Autograd
 from mrflearn.objectives.problem import Penalty
-from mrflearn.training.adam import Adam
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.loop import minimise
+from mrflearn.training.orthant_adam import OrthantAdam
 
 TARGET = torch.tensor([3.0, -2.0, 0.4, -0.3, 0.0, 1.0], dtype=torch.float64)
 
@@ -38,7 +38,7 @@ def objective(batches: object = None) -> Autograd:
 @pytest.mark.parametrize("batches", [None, [1, 2]])
 def test_l1_shrinks_and_sets_to_zero(batches):
     found = minimise(
-        objective(batches), Adam(epochs=300, length=300 * (2 if batches else 1), rate=0.1),
+        objective(batches), OrthantAdam(epochs=300, length=300 * (2 if batches else 1), rate=0.1),
         penalty=Penalty(l1=0.5),
     )  # fmt: skip
     expected = TARGET.sign() * (TARGET.abs() - 0.5).clamp_min(0)
@@ -50,30 +50,30 @@ def test_l1_shrinks_and_sets_to_zero(batches):
 
 def test_strengths_of_rows():
     penalty = Penalty(l2={"weights": torch.tensor([0.5, 0.0, 0.0, 0.0, 0.0, 1.5])})
-    found = minimise(objective(), Adam(epochs=300, length=300, rate=0.1), penalty=penalty)
+    found = minimise(objective(), OrthantAdam(epochs=300, length=300, rate=0.1), penalty=penalty)
     expected = TARGET / torch.tensor([2.0, 1, 1, 1, 1, 4.0])
     torch.testing.assert_close(found.model.weights, expected, atol=2e-3, rtol=0)
 
 
 def test_without_l1_the_minimum_is_the_target():
-    found = minimise(objective(), Adam(epochs=300, length=300, rate=0.1))
+    found = minimise(objective(), OrthantAdam(epochs=300, length=300, rate=0.1))
     torch.testing.assert_close(found.model.weights, TARGET, atol=2e-3, rtol=0)
 
 
 def test_resumed_training_has_the_same_bits(tmp_path):
     place = Checkpoint(tmp_path / "state", every_iterations=1)
     options = {"penalty": Penalty(l1={"weights": 0.5})}
-    whole = minimise(objective(), Adam(epochs=40, length=40), **options)
-    minimise(objective(), Adam(epochs=17, length=40), checkpoint=place, **options)
+    whole = minimise(objective(), OrthantAdam(epochs=40, length=40), **options)
+    minimise(objective(), OrthantAdam(epochs=17, length=40), checkpoint=place, **options)
     again = minimise(
-        objective(), Adam(epochs=40, length=40), checkpoint=place, resume=True, **options
+        objective(), OrthantAdam(epochs=40, length=40), checkpoint=place, resume=True, **options
     )
     assert torch.equal(whole.model.weights, again.model.weights)
     assert [row.value for row in whole.history] == [row.value for row in again.history]
 
 
 def test_rates_rise_and_fall():
-    adam = Adam(rate=1.0, length=100, ramp=10)
+    adam = OrthantAdam(rate=1.0, length=100, ramp=10)
     rates = [adam.rate_at(k) for k in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) == max(rates[8:12])

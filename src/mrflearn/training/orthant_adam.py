@@ -20,7 +20,7 @@ from mrflearn.training.sgd import ByEpochs, EpochState
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Adam(ByEpochs):
+class OrthantAdam(ByEpochs):
     """w <- w - rate * mean(g) / sqrt(mean(g^2)), means whose past fades step by step.
 
     The rate rises over `ramp` steps and falls to 0 as a cosine over `length` steps in all.  With L1
