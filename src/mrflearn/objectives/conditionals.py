@@ -50,7 +50,7 @@ class Slope:
 
 
 @dataclass(frozen=True, eq=False)
-class Conditionals:
+class NodeRegressions:
     """Rows with coded states, of which every variable is regressed on all others."""
 
     states: Int[Tensor, "n v"]
@@ -66,7 +66,7 @@ class Conditionals:
         sizes: Int[Tensor, " v"],
         coding: Coding,
         dtype: torch.dtype = torch.float64,
-    ) -> Conditionals:
+    ) -> NodeRegressions:
         """The regressions of complete rows."""
         codes = state_codes(sizes, coding).to(dtype)
         places = torch.arange(len(sizes), device=states.device)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mrflearn.errors import SettingsError
 from mrflearn.features.observations import Samples
-from mrflearn.objectives.conditionals import Conditionals, Point
+from mrflearn.objectives.conditionals import NodeRegressions, Point
 from mrflearn.training.newton import shrinkage
 
 Selected = Bool[Tensor, "v v"]  # the neighbours (rows) that each variable selects
@@ -150,7 +150,7 @@ class LassoPath:
     accelerated proximal steps [Beck and Teboulle 2009] that never look at the rows.
     """
 
-    rows: Conditionals
+    rows: NodeRegressions
     strengths: Float[Tensor, " l"]
     cost: Float[Tensor, "v v"]  # of a pair's parameters, in EBIC: times log n, and the constant
     constant: float
@@ -168,7 +168,7 @@ class LassoPath:
         penalties: Float[Tensor, "v v"] | None = None,
     ) -> LassoPath:
         """The path of the samples: from the least strength without any edge downwards."""
-        rows = Conditionals.of(samples.states, sizes, "contrasts", DTYPE)
+        rows = NodeRegressions.of(samples.states, sizes, "contrasts", DTYPE)
         free = (sizes - 1).to(DTYPE)
         weights = (samples.row_weights / samples.total).to(DTYPE).unsqueeze(0)
         known = torch.outer(free, free).new_ones(len(sizes), len(sizes))
@@ -303,7 +303,7 @@ class Metric:
     step: Float[Tensor, "b c"]  # one for all columns of a variable
 
     @classmethod
-    def of(cls, rows: Conditionals, weights: Float[Tensor, "b n"]) -> Metric:
+    def of(cls, rows: NodeRegressions, weights: Float[Tensor, "b n"]) -> Metric:
         """Those under each weighting."""
         columns, (count, _, numbers) = rows.columns, rows.codes.shape
         distinct, inverse = weights.unique(dim=0, return_inverse=True)

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mrflearn.objectives.conditionals import Coding, Conditionals, Point
+from mrflearn.objectives.conditionals import Coding, NodeRegressions, Point
 
 Vectors = Float[Tensor, "b p"]
 CELLS = 1 << 21  # rows x columns x weightings handled at once; bounds memory, changes no result
@@ -37,7 +37,7 @@ class ResampledField:
     `free` are the parameters that there are: numbers beyond a variable's own states are none.
     """
 
-    rows: Conditionals
+    rows: NodeRegressions
     edges: Int[Tensor, "e 2"]
     free: Bool[Tensor, " p"]
     l2: float = 0.0
@@ -52,7 +52,7 @@ class ResampledField:
         coding: Coding = "reference",
     ) -> ResampledField:
         """The field of complete rows."""
-        rows = Conditionals.of(states, sizes, coding)
+        rows = NodeRegressions.of(states, sizes, coding)
         numbers = rows.codes.shape[2]
         real = torch.arange(numbers, device=states.device) < (sizes - 1).unsqueeze(1)
         first, second = edges.T
