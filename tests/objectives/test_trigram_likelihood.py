@@ -114,14 +114,20 @@ def test_frequent_words_pay_more_for_their_vectors():
     model, moments = random_trigrams(0)
     penalty = trigram_penalty(model, moments)
     objective = TrigramLikelihood(model, TrigramFrequencies.of(moments, model.unary))
-    flat = penalty.on(objective.layout, objective.start)
-    by_name = objective.layout.unflatten(flat.l2)
+
+    def strengths(penalty):
+        """Of all weights: half the gradient of L2 where they are 1."""
+        ones, none = torch.ones_like(objective.start), torch.zeros_like(objective.start)
+        flat = penalty.on(objective.layout, objective.start)
+        return objective.layout.unflatten(flat.add_l2_gradient(ones, none) / 2)
+
+    by_name = strengths(penalty)
     order = torch.from_numpy(moments.unary).argsort()
     paid = by_name["left"][order, 0]
     assert bool((paid.diff() >= 0).all())
     assert float(by_name["unary"].abs().sum()) == 0
     halved = trigram_penalty(model, moments, l2=2.6 / moments.positions)
-    again = objective.layout.unflatten(halved.on(objective.layout, objective.start).l2)
+    again = strengths(halved)
     torch.testing.assert_close(2 * again["left"], by_name["left"])
 
 

@@ -55,16 +55,21 @@ class Penalty:
 
     def on(self, layout: Layout, like: Vector) -> FlatPenalty:
         """Its strengths for the entries of a flat vector of the type and device of `like`."""
-        return FlatPenalty(_flat(self.l1, layout, like), _flat(self.l2, layout, like))
+        return FlatPenalty(_flat(self.l1, layout, like), _runs(self.l2, layout, like))
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class FlatPenalty:
-    """A penalty on one flat vector: one strength for all of its entries, or one for each."""
+    """A penalty on one flat vector.
+
+    L1: one strength for all of its entries, or one for each.  L2: the same for each of the runs of
+    entries that it consists of, since strengths that are not made entry by entry cost no memory
+    traffic.
+    """
 
     l1: float | Vector = 0.0
-    l2: float | Vector = 0.0
+    l2: tuple[tuple[slice, float | Vector], ...] = ((slice(None), 0.0),)
 
     @property
     def has_l1(self) -> bool:
@@ -72,7 +77,7 @@ class FlatPenalty:
 
     @property
     def has_l2(self) -> bool:
-        return isinstance(self.l2, Tensor) or self.l2 > 0
+        return any(isinstance(own, Tensor) or own > 0 for _, own in self.l2)
 
     def l1_value(self, vector: Vector) -> Float[Tensor, ""]:
         """L1, the part with corners."""
@@ -83,27 +88,58 @@ class FlatPenalty:
 
     def l2_value(self, vector: Vector) -> Float[Tensor, ""]:
         """L2, the smooth part."""
-        if isinstance(self.l2, Tensor):
-            return (vector.square() * self.l2).sum(dtype=torch.float64)
-        length: Tensor = torch.linalg.vector_norm(vector, dtype=torch.float64)
-        return self.l2 * length.square()
+        value = vector.new_zeros((), dtype=torch.float64)
+        for run, own in self.l2:
+            if isinstance(own, Tensor):
+                value += (vector[run].square() * own).sum(dtype=torch.float64)
+            elif own:
+                value += own * torch.linalg.vector_norm(vector[run], dtype=torch.float64).square()
+        return value
 
     def add_l2_gradient(self, vector: Vector, gradient: Vector, share: float = 1.0) -> Vector:
         """A new vector: `gradient` plus `share` times the gradient of L2."""
-        if isinstance(self.l2, Tensor):
-            return gradient.addcmul(vector, self.l2, value=2 * share)
-        return gradient.add(vector, alpha=2 * self.l2 * share)
+        result = torch.empty_like(gradient)
+        for run, own in self.l2:
+            if isinstance(own, Tensor):
+                torch.addcmul(gradient[run], vector[run], own, value=2 * share, out=result[run])
+            else:
+                torch.add(gradient[run], vector[run], alpha=2 * own * share, out=result[run])
+        return result
 
 
-def _flat(strength: Strength, layout: Layout, like: Tensor) -> float | Tensor:
+def _runs(
+    strength: Strength, layout: Layout, like: Tensor
+) -> tuple[tuple[slice, float | Tensor], ...]:
+    """Runs of entries with their strengths: neighbours with one number make one run."""
     if not isinstance(strength, Mapping):
-        return float(strength)
+        return ((slice(None), float(strength)),)
+    runs: list[tuple[slice, float | Tensor]] = []
+    end = 0
+    for own, shape in zip(_by_name(strength, layout), layout.shapes, strict=True):
+        begin, end = end, end + math.prod(shape)
+        if isinstance(own, Tensor):
+            each = own.to(like.device, like.dtype).expand(shape).reshape(-1)
+            runs.append((slice(begin, end), each))
+            continue
+        if runs and not isinstance(runs[-1][1], Tensor) and runs[-1][1] == own:
+            begin = runs.pop()[0].start
+        runs.append((slice(begin, end), own))
+    return tuple(runs)
+
+
+def _by_name(strength: Mapping[str, float | Tensor], layout: Layout) -> list[float | Tensor]:
     unknown = sorted(set(strength).difference(layout.names))
     if unknown:
         raise TrainingError(
             f"there is no parameter '{unknown[0]}'; there are: {', '.join(layout.names)}."
         )
-    strengths = [strength.get(name, 0.0) for name in layout.names]
+    return [strength.get(name, 0.0) for name in layout.names]
+
+
+def _flat(strength: Strength, layout: Layout, like: Tensor) -> float | Tensor:
+    if not isinstance(strength, Mapping):
+        return float(strength)
+    strengths = _by_name(strength, layout)
     # Made entry by entry only where needed: one number costs no memory traffic.
     if not any(isinstance(own, Tensor) for own in strengths) and len(set(strengths)) == 1:
         return float(strengths[0])
