@@ -23,7 +23,8 @@ VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neigh
 VERBS += ["next-word", "serve", "infer", "count", "convert"]
 ALIKE = ["--device", "--quiet", "--json", "--engine", "--master", "--resume", "--checkpoint"]
 ALIKE += ["--overwrite", "--molecule", "--drop-inserts"]
-NOUNS = ["composite", "crf", "field", "graph", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
+NOUNS = ["composite", "crf", "field", "graph", "hmm", "lm", "neural", "ngram"]
+NOUNS += ["pcfg", "tagger", "vectors"]
 
 
 def commands(group: Any, *before: str) -> Iterator[tuple[str, Any]]:

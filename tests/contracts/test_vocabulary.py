@@ -53,6 +53,7 @@ OWN_DEFAULTS = {
     "gamma",  # of EBIC, or of AROW
     "l1",  # of all parameters, or of sparse scores
     "l2",
+    "learning_rate",  # of gradient steps on a network, or on a field from samples
     "max_iterations",
     "min_count",  # a grammar needs rare words for its unknown ones
     "order",

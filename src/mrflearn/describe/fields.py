@@ -323,9 +323,10 @@ def _extent(shown: int, total: int, what: str) -> str:
 
 
 def evidence_of(text: str) -> dict[str, str]:
-    """Names and states of a text such as `sleep=yes, mood=low`."""
+    """Names and states of a text such as `sleep=yes, mood=low`; where no name needs it, no comma."""
+    parts = text.split() if "," not in text and text.count("=") > 1 else text.split(",")
     evidence = {}
-    for part in filter(None, map(str.strip, text.split(","))):
+    for part in filter(None, map(str.strip, parts)):
         name, separator, state = part.rpartition("=")
         if not separator or not name.strip() or not state.strip():
             raise DataError(f"{part!r} is no evidence: write NAME=STATE, several with commas.")

@@ -221,7 +221,7 @@ class MarkovField(FieldQuestions):
         warn_of_codes(samples, self.codes_, names)
         rows = Samples.of(table, weights, device)
         chosen = training.estimator, self.auxiliary, self.l1, self.l2
-        saved = Checkpoint.on(checkpoint, chosen, graph, rows)
+        saved = checkpoint and Checkpoint.on(checkpoint, chosen, graph, rows)
         with executor_for(self.n_jobs) as place:
             training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
             return self._keep(training(graph, rows))

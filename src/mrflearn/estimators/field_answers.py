@@ -389,7 +389,7 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
             States; -1 is a missing value.
 
         """
-        codes = self.codes_
+        columns, codes = self.n_features_in_, self.codes_
         given = answer_rows(X, () if codes is None else codes.spin_columns)
         if given.spins and not self.spins_:  # -1 is missing, then
             unsure = np.where(given.values == 0, MISSING, given.values.astype(np.int64))
@@ -397,10 +397,10 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
         names = getattr(self, "feature_names_in_", None)
         given = given.reordered(column_order(names, given.names))
         rows = given.values.astype(np.int64, copy=False)
-        if rows.shape[1] != self.n_features_in_:
+        if rows.shape[1] != columns:
             raise DataError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input. Is the table transposed?"
+                f"{columns} features as input. Is the table transposed?"
             )
         if codes is None:
             codes = StateCodes(

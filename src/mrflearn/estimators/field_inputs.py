@@ -119,7 +119,7 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
     if table.ndim != 2:
         raise DataError(
             f"samples are a table, samples x variables; this has the shape {table.shape}. "
-            "Try X.reshape(len(X), -1)."
+            "Reshape your data, as by X.reshape(len(X), -1)."
         )
     if not table.shape[1]:
         raise DataError(f"0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")

@@ -316,7 +316,7 @@ def new_draft(target: Path, *, folder: bool = False) -> tuple[Path, int]:
 def check_folder(folder: Path, target: PathLike) -> None:
     """Raises `StorageError` where no target can be written in the folder; by trying to."""
     try:
-        tempfile.TemporaryDirectory(dir=folder).cleanup()
+        tempfile.TemporaryDirectory(dir=folder, prefix=_draft_prefix(Path(target))).cleanup()
     except OSError as error:
         raise StorageError(f"{target} cannot be written: {folder}: {error.strerror}.") from error
 

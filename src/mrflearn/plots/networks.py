@@ -82,7 +82,10 @@ def draw_network(
         )
         legend.set_in_layout(False)
     axis.set_title(f"the thickest line: {most:.2f}", fontsize=9, fontweight="normal", loc="right")
-    axis.margins(0.12)
+    # Names do not count for the limits of an axis, and all edges may lie on one line.
+    reach = np.abs(places).max(axis=0, initial=0.0) if len(places) else np.ones(2)
+    wide, high = 1.24 * np.maximum(reach, 0.25 * max(float(reach.max()), 1.0))
+    axis.set(xlim=(-wide, wide), ylim=(-high, high))
     axis.axis("off")
     return figure
 
