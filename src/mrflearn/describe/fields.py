@@ -323,7 +323,7 @@ def _extent(shown: int, total: int, what: str) -> str:
 
 
 def evidence_of(text: str) -> dict[str, str]:
-    """Names and states of a text such as `sleep=yes, mood=low`; where no name needs it, no comma."""
+    """Names and states of a text such as `sleep=yes, mood=low`, or `sleep=yes mood=low`."""
     parts = text.split() if "," not in text and text.count("=") > 1 else text.split(",")
     evidence = {}
     for part in filter(None, map(str.strip, parts)):
