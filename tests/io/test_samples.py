@@ -410,3 +410,14 @@ def test_many_different_words_are_no_answers(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'name' has 300"):
         read_samples(tmp_path / "people.csv")
     assert read_samples(tmp_path / "people.csv", columns=["ill"]).values.shape == (300, 1)
+
+
+@pytest.mark.parametrize(
+    ("cells", "line"), [(["yes", "NA", "no", "3"], 5), (["1", "NA", "0", "no"], 5), (["1", "x"], 3)]
+)
+def test_where_words_and_numbers_meet_is_named(tmp_path: Path, cells: list[str], line: int) -> None:
+    path = tmp_path / "mixed.csv"
+    path.write_text("\n".join(["a,b", *(f"{cell},1" for cell in cells)]) + "\n")
+    with pytest.raises(DataError) as found:
+        read_samples(path)
+    assert found.value.line == line

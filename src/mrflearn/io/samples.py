@@ -374,8 +374,11 @@ def _states(
             try:
                 columns[place] = worded(own, str(place) if names is None else names[place])
             except DataError as error:
-                first = next(i for i, cell in enumerate(own) if cell in words)
-                raise DataError(error.problem, line=chunk[first][0]) from error
+                kinds = [
+                    (i, cell in words) for i, cell in enumerate(own) if states[cell] != MISSING
+                ]
+                odd = next((i for i, word in kinds if word != kinds[0][1]), kinds[0][0])
+                raise DataError(error.problem, line=chunk[odd][0]) from error
     return columns
 
 
