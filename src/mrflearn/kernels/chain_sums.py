@@ -174,7 +174,9 @@ def forward_backward(unary: Rows, transition: Tables, steps: Steps) -> ForwardBa
     log_partition = steps.totals(scale.double().log() + log_shift)
     weight /= scale[:, None]
     backward, arriving = _backward(weight, kernel, steps)
-    trusted = _trusted(backward.amax(dim=1) / scale, log_partition, steps, unary.shape[1])
+    # The sum bounds the maximum from above, and is one product.
+    most = torch.mv(backward, backward.new_ones(backward.shape[1]))
+    trusted = _trusted(most / scale, log_partition, steps, unary.shape[1])
     return ForwardBackward(forward, backward, arriving, kernel, log_partition, trusted)
 
 
@@ -197,9 +199,17 @@ def _weights(unary: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, T
     column = _finite(transition.amax(dim=-2))
     scores = unary.clone()
     scores[steps.starting :] += column
-    log_shift = _finite(scores.amax(dim=1))
+    log_shift = _finite(_row_maxima(scores))
     weight = scores.sub_(log_shift[:, None]).exp_()
     return weight, (transition - column.unsqueeze(-2)).exp_(), log_shift
+
+
+def _row_maxima(rows: Rows) -> Float[Tensor, " r"]:
+    """The maximum of each row: halves against each other, as torch reads entry by entry."""
+    while not rows.is_cuda and rows.shape[1] > 3:
+        half = (rows.shape[1] + 1) // 2
+        rows = torch.maximum(rows[:, :half], rows[:, -half:])
+    return rows.amax(dim=1)
 
 
 def fused(rows: Rows) -> Any:

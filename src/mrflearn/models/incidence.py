@@ -170,13 +170,18 @@ class WeightIncidence:
         """The incidence of every row of features, without a way back."""
         most = max(len(tokens.attributes), tokens.tokens * plan.labels)
         kind = torch.int32 if most < 2**31 else torch.int64
-        row, owner = plan.row[tokens.attributes], tokens.owner
-        values = None if tokens.values is None else tokens.values.to(dtype)
+        attributes, owner, values = tokens.attributes, tokens.owner, tokens.values
+        if values is not None:
+            counted = values.nonzero().squeeze(1)  # what is False adds nothing
+            attributes, owner = attributes[counted], owner[counted]
+            ones = bool((values[counted] == 1).all())
+            values = None if ones else values[counted].to(dtype)
+        row = plan.row[attributes]
         wide, narrow = row >= 0, row < 0
         counts = torch.bincount(owner[wide], minlength=tokens.tokens)
         begin = (counts.cumsum(0) - counts).to(kind)
         bags = Bags(row[wide].to(kind), begin, None if values is None else values[wide])
-        attribute = tokens.attributes[narrow]
+        attribute = attributes[narrow]
         many = plan.narrow_first.diff()[attribute]
         shift = plan.narrow_first[attribute] - (many.cumsum(0) - many)
         position = torch.arange(int(many.sum())) + shift.repeat_interleave(many)
