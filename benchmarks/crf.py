@@ -6,6 +6,9 @@ data.  Each engine runs in a process of its own, the two one after the other.  W
 both stop after so many, which is quicker and compares the time of an iteration only: two
 optimisers on one way need not be at the same height after 50 steps, so objectives are printed and
 not held against each other.
+
+The task `chunks-dicts` hands over what users of sklearn-crfsuite do: a dict of named words, numbers
+and truth values for each token.  There training includes the compilation of the features.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -61,6 +65,49 @@ def make_case(name: str, data: Path, folder: Path, iterations: int) -> Case:
     problem = {"files": files, "c2": 1.0, "iterations": iterations, "tag": True}
     truth = [list(sentence.labels) for sentence in parts["test"]]
     return Case(name, problem, truth, task.chunks)
+
+
+def dicts_case(data: Path, folder: Path, iterations: int) -> Case:
+    """Chunking by dicts in the manner of sklearn-crfsuite's tutorial."""
+    case = make_case("chunks", data, folder, iterations)
+    parts = TASKS["chunks"].parts(data)
+    for part, file in case.problem["files"].items():
+        with Path(file).open("w") as stream:
+            for sentence in parts[part]:
+                items = [described(sentence, t) for t in range(len(sentence.words))]
+                stream.write(json.dumps({"items": items, "labels": sentence.labels}) + "\n")
+    case.name, case.problem = "chunks-dicts", case.problem | {"compile": True}
+    return case
+
+
+def described(sentence: Any, t: int) -> dict[str, Any]:
+    """A token and its neighbours: forms, endings, case, digits and parts of speech."""
+    word = sentence.words[t]
+    found: dict[str, Any] = {
+        "bias": 1.0,
+        "lower": word.lower(),
+        "last 3": word[-3:],
+        "last 2": word[-2:],
+        "upper": word.isupper(),
+        "title": word.istitle(),
+        "digit": word.isdigit(),
+        "tag": sentence.tags[t],
+        "tag begins": sentence.tags[t][:2],
+    }
+    for offset in (-1, 1):
+        if not 0 <= t + offset < len(sentence.words):
+            found["first" if offset < 0 else "last"] = True
+            continue
+        beside, tag = sentence.words[t + offset], sentence.tags[t + offset]
+        neighbour = {
+            "lower": beside.lower(),
+            "title": beside.istitle(),
+            "upper": beside.isupper(),
+            "tag": tag,
+            "tag begins": tag[:2],
+        }
+        found |= {f"{offset:+d} {name}": value for name, value in neighbour.items()}
+    return found
 
 
 def synthetic_case(iterations: int) -> Case:
@@ -125,8 +172,9 @@ def measure(case: Case, *, crfsuite: bool) -> list[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=os.environ.get("MRFLEARN_DATA"))
-    jobs = ["chunks", "names", "ewt-xpos", "synthetic"]
-    parser.add_argument("--only", nargs="*", choices=[*TASKS, "synthetic"], default=jobs)
+    jobs = ["chunks", "chunks-dicts", "names", "ewt-xpos", "synthetic"]
+    others = ["chunks-dicts", "synthetic"]
+    parser.add_argument("--only", nargs="*", choices=[*TASKS, *others], default=jobs)
     parser.add_argument("--iterations", type=int, default=0, help="0: to the stopping rule")
     options = parser.parse_args()
     header = ["task", "engine", "objective", "score", "iterations", "train s", "cpu s", "peak MB"]
@@ -139,7 +187,8 @@ def main() -> None:
             elif options.data is None:
                 print(f"{name}: left out, MRFLEARN_DATA names no folder", file=sys.stderr)
             else:
-                case = make_case(name, Path(options.data), Path(folder), options.iterations)
+                make = dicts_case if name == "chunks-dicts" else partial(make_case, name)
+                case = make(Path(options.data), Path(folder), options.iterations)
                 rows += measure(case, crfsuite=True)
     widths = [max(len(line[k]) for line in rows) for k in range(len(rows[0]))]
     for line in rows:
