@@ -23,7 +23,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice, repeat
-from operator import itemgetter
 from typing import Any, Literal, final
 
 import numpy as np
@@ -151,12 +150,13 @@ class Items:
         found, known = np.empty(sizes.sum(), np.complex128), self.numbering.values_of
         with suppress(TypeError, DataError):
             for names, places in alike.items():
-                own, first = [tokens[place] for place in places], begins[places]
+                own = map(dict.values, map(tokens.__getitem__, places))
+                values, first = list(chain.from_iterable(own)), begins[places]
                 for k, name in enumerate(names):
                     if name not in known:
                         known[name] = _Reading(partial(_read, self.numbering, name))
-                    values = map(known[name].__getitem__, map(itemgetter(name), own))
-                    found[first + k] = np.fromiter(values, np.complex128, len(own))
+                    column = map(known[name].__getitem__, values[k :: len(names)])
+                    found[first + k] = np.fromiter(column, np.complex128, len(places))
             self._append(*_parted(found), sizes.tolist())
             return array("q", map(len, sequences))
         return None
