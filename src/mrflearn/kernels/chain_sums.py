@@ -199,12 +199,12 @@ def _weights(unary: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, T
     column = _finite(transition.amax(dim=-2))
     scores = unary.clone()
     scores[steps.starting :] += column
-    log_shift = _finite(_row_maxima(scores))
+    log_shift = _finite(row_maxima(scores))
     weight = scores.sub_(log_shift[:, None]).exp_()
     return weight, (transition - column.unsqueeze(-2)).exp_(), log_shift
 
 
-def _row_maxima(rows: Rows) -> Float[Tensor, " r"]:
+def row_maxima(rows: Rows) -> Float[Tensor, " r"]:
     """The maximum of each row: halves against each other, as torch reads entry by entry."""
     while not rows.is_cuda and rows.shape[1] > 3:
         half = (rows.shape[1] + 1) // 2

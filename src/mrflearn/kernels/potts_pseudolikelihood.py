@@ -20,6 +20,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
+from mrflearn.kernels.chain_sums import row_maxima
+
 CACHED_COLUMNS = 84  # of the coupling matrix at once: 4 amino-acid positions, half a megabyte
 GPU_COLUMNS = 4096
 
@@ -117,7 +119,7 @@ def _loss(
 ) -> Float[Tensor, " k"]:
     """The weighted losses of the block; `scores` become its gradient with respect to them."""
     chosen = scores.gather(-1, seen)
-    highest = scores.amax(dim=-1, keepdim=True)
+    highest = row_maxima(scores.flatten(0, 1)).view_as(chosen)
     scores.sub_(highest).exp_()
     total = scores.sum(dim=-1, keepdim=True)
     losses = (total.log() + highest - chosen).squeeze(-1)
