@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.graph.elimination import Elimination, EliminationStructure, TooWide, find_elimination
+from mrflearn.graph.elimination import Elimination, EliminationStructure, find_elimination, follow
+from mrflearn.graph.elimination_orders import TooWide, greedy_order, positions_along
 
 structures = st.integers(1, 7).flatmap(
     lambda count: st.builds(
@@ -96,7 +99,7 @@ def test_tiny_graphs_come_near_the_best_of_all_orders(structure: EliminationStru
         (EliminationStructure((2,) * 8, tuple(itertools.combinations(range(8), 2))), 7, 7),
         (EliminationStructure((2, 1, 2), ((0, 1), (1, 2))), 0, 0),
         (lattice(4, 500), 4, 8),  # cheap enough at any of these to end the search
-        (lattice(20, 20), 20, 20),
+        (lattice(20, 20), 20, 22),
     ],
     ids=["chain", "cycle", "one factor", "complete", "through a single state", "strip", "20x20"],
 )
@@ -106,6 +109,45 @@ def test_known_widths(structure: EliminationStructure, least: int, most: int) ->
 
 def test_a_sweep_is_far_cheaper_than_min_fill_on_a_lattice() -> None:
     assert eliminated(lattice(20, 20)).total < 2**28
+
+
+def test_orders_go_along_a_graph_that_is_long() -> None:
+    # Copies of one irregular graph, each variable tied to its next copy: as pedigrees over loci.
+    draw = random.Random(0)
+    across = [(draw.randrange(i), i) for i in range(1, 12)] + [(0, 7), (2, 9), (3, 11)]
+    number = list(range(12 * 40))
+    draw.shuffle(number)
+    at = {(i, k): number[12 * k + i] for i in range(12) for k in range(40)}
+    scopes = [(at[i, k], at[j, k]) for i, j in across for k in range(40)]
+    scopes += [(at[i, k], at[i, k + 1]) for i in range(12) for k in range(39)]
+    structure = EliminationStructure((2,) * len(number), tuple(scopes))
+    plain = greedy_order(structure.neighbours(), [1.0] * len(number), fill=True, seed=0)
+    assert isinstance(plain, list)
+    alone = follow(structure, structure.neighbours(), plain)
+    found = eliminated(structure)
+    assert found.width <= 14
+    assert not isinstance(alone, Elimination) or 4 * found.total < alone.total
+
+
+def test_positions_are_the_order_of_the_fiedler_vector() -> None:
+    near = lattice(5, 9).neighbours()
+    adjacent = np.array([[other in own for other in range(45)] for own in near], dtype=float)
+    root = np.sqrt(adjacent.sum(axis=1))
+    vectors = np.linalg.eigh(np.eye(45) - adjacent / np.outer(root, root))[1]
+    fiedler = vectors[:, 1] / root
+    place = positions_along(near)
+    rising = np.corrcoef(place, np.argsort(np.argsort(np.round(fiedler, 9), kind="stable")))[0, 1]
+    assert abs(rising) > 0.99
+    assert sorted(place * 45) == pytest.approx(list(range(45)))
+
+
+def test_positions_in_parts_that_are_not_connected() -> None:
+    near = [{1}, {0, 2}, {1}, set(), {5}, {4, 6}, {5, 7}, {6}]
+    place = positions_along(near)
+    for part in ([0, 1, 2], [4, 5, 6, 7]):
+        own = place[part].tolist()
+        assert own == sorted(own) or own == sorted(own, reverse=True)
+    assert positions_along([set(), set()]).tolist() == [0.0, 0.0]
 
 
 def test_the_same_structure_gets_the_same_order() -> None:

@@ -148,8 +148,7 @@ def test_a_wide_graph_is_refused_with_width_and_memory() -> None:
     field = ising(20, 1.0)
     reason = JunctionTree(memory_limit=2**28).refuses(field.graph)
     assert reason is not None
-    assert "width 20" in reason
-    assert re.search(r"takes 6\d\d MB", reason)
+    assert re.search(r"width 2[0-2] was found, which takes \d{3} MB", reason)
     assert "BeliefPropagation" in reason
     with pytest.raises(InferenceError, match="memory_limit"):
         JunctionTree(memory_limit=2**28)(field)

@@ -1,8 +1,4 @@
-"""Elimination orders and the plan of a junction tree.
-
-Finding the best order is NP-hard, so several rules are tried.  Greedy ones, by the size of tables
-and by fill [Kjaerulff 1990], are best on irregular graphs; on lattices a sweep from one corner to
-the other is (a 20x20 grid: min-fill meets tables over 27 variables, a sweep over 21).
+"""The plan of a junction tree: the tables that an elimination order leads to, and its steps.
 
 Variables are labelled by the step that eliminates them, so the first axis of every table of step k
 is k itself, and the message of step k has the other axes of its clique.
@@ -10,223 +6,28 @@ is k itself, and the message of step k has the other axes of its clique.
 
 from __future__ import annotations
 
-import heapq
 import math
-import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import cast
 
 import numpy as np
 
+from mrflearn.graph.elimination_orders import (
+    HOPELESS,
+    Neighbours,
+    TooWide,
+    independent_sets,
+    orders,
+)
 from mrflearn.graph.factor_graph import FactorGraph, Integers
-
-# Orders in which to sum variables out, by rules that are cheap to follow.
-
-
-Neighbours = list[set[int]]
-Key = tuple[float, ...]
-
-HOPELESS = 40.0  # log2 of the table entries at which an order is given up
-FILL_LIMIT = 5000  # variables beyond which min-fill, the slowest rule, is left out
-FILL_EFFORT = 6000  # variables to order by min-fill in all, over restarts with other ties
-MOST_RESTARTS = 16
-FEW_RESTARTS = 4  # where splitting makes up for what an order lacks
-MOST_ROUNDS = 64  # of independent sets
-SMALL_TABLE = 12.0  # log2 of the entries that cost no more than the call that handles them
-
-
-@dataclass(frozen=True)
-class TooWide:
-    """Every order tried meets a table over `variables` variables, of 2^`log2_entries`, or more."""
-
-    variables: int
-    log2_entries: float
-
-
-def orders(near: Neighbours, weights: list[float]) -> Iterator[list[int] | TooWide]:
-    """Orders worth following, the quickest to find first; `weights` are log2 of state counts."""
-    core = _densest_core(near)
-    if core > HOPELESS:  # every variable has two states or more
-        yield TooWide(core + 1, core + 1.0)
-        return
-    yield greedy_order(near, weights, fill=False, seed=0)
-    yield _sweep(near, weights)
-    if len(near) <= FILL_LIMIT:
-        for seed in range(max(1, min(MOST_RESTARTS, FILL_EFFORT // max(1, len(near))))):
-            yield greedy_order(near, weights, fill=True, seed=seed)
-
-
-def greedy_order(
-    near: Neighbours, weights: list[float], *, fill: bool, seed: int, hopeless: float = HOPELESS
-) -> list[int] | TooWide:
-    """Always the variable of least cost next, in the graph as it has become; ties at random.
-
-    The cost is the size of the table or, with `fill`, the edges to add, and then the size.  At a
-    table of more than 2^`most` entries it is given up.
-    """
-    near = [set(others) for others in near]
-    sizes = [weights[v] + sum(weights[u] for u in others) for v, others in enumerate(near)]
-    ties = random.Random(seed)
-    noise = [ties.random() for _ in near]
-
-    def key_of(v: int) -> Key:
-        added = (_fill(near, weights, v),) if fill else ()
-        return (*added, round(sizes[v], 6), noise[v], v)
-
-    keys = [key_of(v) for v in range(len(near))]
-    queued = list(keys)  # never above the true key: a cost that rose is looked up when it comes up
-    heap = list(keys)
-    heapq.heapify(heap)
-    order: list[int] = []
-    while heap:
-        key = heapq.heappop(heap)
-        variable = int(key[-1])
-        if key is not queued[variable]:
-            continue
-        if key is not keys[variable]:
-            queued[variable] = keys[variable]
-            heapq.heappush(heap, keys[variable])
-            continue
-        order.append(variable)
-        if sizes[variable] > hopeless:
-            return TooWide(len(near[variable]) + 1, sizes[variable])
-        for other in _join_neighbours(near, weights, sizes, variable, wide=fill):
-            keys[other] = key_of(other)
-            if keys[other] < queued[other]:
-                queued[other] = keys[other]
-                heapq.heappush(heap, keys[other])
-    return order
-
-
-def _join_neighbours(
-    near: Neighbours, weights: list[float], sizes: list[float], variable: int, *, wide: bool
-) -> set[int]:
-    """Takes a variable out, joins its neighbours, and gives those whose cost may have changed.
-
-    Fill (`wide`) changes also for whoever sees both ends of a new edge.  Sizes are kept up to date
-    by what comes and goes: summed up again they would cost a hub its whole degree every time.
-    """
-    clique = near[variable]
-    changed = set(clique)
-    for other in clique:
-        near[other].discard(variable)
-        missing = clique - near[other]
-        missing.discard(other)
-        near[other] |= missing
-        sizes[other] += sum(weights[far] for far in missing) - weights[variable]
-        if wide:
-            for far in missing:
-                changed |= near[other] & near[far]
-    changed.discard(variable)
-    return changed
-
-
-def _fill(near: Neighbours, weights: list[float], variable: int) -> float:
-    """The edges to add, each weighted by the entries of its table."""
-    clique = list(near[variable])
-    fill = 0.0
-    for i, one in enumerate(clique):  # plain loops: sets of a few variables would cost more
-        others = near[one]
-        for other in clique[i + 1 :]:
-            if other not in others:
-                fill += 2.0 ** (weights[one] + weights[other])
-    return round(fill, 3)
-
-
-def _sweep(near: Neighbours, weights: list[float]) -> list[int] | TooWide:
-    """Across the graph from one end: the front variable that lets in the least goes next."""
-    order: list[int] = []
-    gone = [False] * len(near)
-    for start in range(len(near)):
-        if gone[start]:
-            continue
-        front = {_far_end(near, _far_end(near, start)): 0}  # variable: when it came in
-        while front:
-            newcomers = {v: [u for u in near[v] if not gone[u] and u not in front] for v in front}
-            entering = {v: sum(weights[u] for u in own) for v, own in newcomers.items()}
-            variable = min(front, key=lambda v: (round(entering[v] - weights[v], 6), front[v]))
-            size = sum(weights[v] for v in front) + entering[variable]
-            if size > HOPELESS:
-                return TooWide(len(front) + len(newcomers[variable]), size)
-            del front[variable]
-            gone[variable] = True
-            order.append(variable)
-            for other in sorted(newcomers[variable]):
-                front[other] = len(order)
-    return order
-
-
-def orders_of_any_width(near: Neighbours, weights: list[float]) -> Iterator[list[int]]:
-    """Greedy orders for those who split tables that are too wide."""
-    yield cast("list[int]", greedy_order(near, weights, fill=False, seed=0, hopeless=math.inf))
-    sweep = _sweep(near, weights)
-    if not isinstance(sweep, TooWide):
-        yield sweep
-    if len(near) <= FILL_LIMIT:
-        for seed in range(FEW_RESTARTS):
-            found = greedy_order(near, weights, fill=True, seed=seed, hopeless=math.inf)
-            yield cast("list[int]", found)
-
-
-def independent_sets(near: Neighbours, weights: list[float]) -> list[int] | None:
-    """Many variables at a time that are no neighbours, so that the tree is low; None: too many.
-
-    In each round all whose tables are small, or as small as any, are candidates.
-    """
-    near = [set(others) for others in near]
-    sizes = [weights[v] + sum(weights[u] for u in others) for v, others in enumerate(near)]
-    order: list[int] = []
-    left = list(range(len(near)))
-    for _ in range(MOST_ROUNDS):
-        if not left:
-            return order
-        most = max(SMALL_TABLE, min(sizes[v] for v in left) + 1e-6)
-        blocked: set[int] = set()
-        chosen = []
-        for v in sorted((v for v in left if sizes[v] <= most), key=lambda v: (sizes[v], v)):
-            if v not in blocked:
-                chosen.append(v)
-                blocked |= near[v]
-        for v in chosen:
-            _join_neighbours(near, weights, sizes, v, wide=False)
-        order += chosen
-        gone = set(chosen)
-        left = [v for v in left if v not in gone]
-    return None
-
-
-def _far_end(near: Neighbours, start: int) -> int:
-    """A variable as far from the start as any, with few neighbours."""
-    seen, level, last = {start}, [start], [start]
-    while level:
-        last = level
-        level = sorted({u for v in level for u in near[v] if u not in seen})
-        seen.update(level)
-    return min(last, key=lambda v: (len(near[v]), v))
-
-
-def _densest_core(near: Neighbours) -> int:
-    """The least number of neighbours in the largest subgraph where it is beyond hope; 0: in none.
-
-    The width is no less.  Who has fewer neighbours is in no such subgraph, and leaves it smaller.
-    """
-    core = set(range(len(near)))
-    while core:
-        degree = {v: len(near[v] & core) for v in core}
-        if min(degree.values()) > HOPELESS:
-            return min(degree.values())
-        core = {v for v in core if degree[v] > HOPELESS}
-    return 0
-
 
 # The cheapest way found to sum all variables out: an order, and the tree of tables it leads to.
 
 
-CHEAP = 2**23  # table entries in all that are not worth a search for fewer
-TRIFLING = 2**17  # not even worth a second order, which takes milliseconds
+CHEAP = 2**23  # table entries in all for which fewer levels may be had instead
+AN_ORDER = 2**13  # table entries worked on in the time it takes to put one variable in order
+GIVEN_UP = 2**26  # worth of orders after which all were too wide
 LEVEL = 2**14  # table entries that take as long as the operations of one more level of the tree
 
 
@@ -289,15 +90,16 @@ def find_elimination(structure: EliminationStructure) -> Elimination | TooWide:
     weights = [math.log2(count) for count in structure.states]
     best: Elimination | None = None
     failures = []
-    tried = []
+    spent = 0
     for order in orders(near, weights):
-        tried.append(order)
         outcome = order if isinstance(order, TooWide) else follow(structure, near, order)
         if isinstance(outcome, TooWide):
             failures.append(outcome)
         elif best is None or outcome.total < best.total:
             best = outcome
-        if best is not None and best.total <= (TRIFLING if len(tried) < 2 else CHEAP):
+        spent += AN_ORDER * len(near)
+        # What a search takes should be less than what it can save.
+        if spent >= (GIVEN_UP if best is None else best.total):
             break
     return best or min(failures, key=lambda failure: failure.log2_entries)
 

@@ -23,9 +23,9 @@ from mrflearn.graph.elimination import (
     Replicas,
     find_replicas,
     follow,
-    orders_of_any_width,
     plan_of,
 )
+from mrflearn.graph.elimination_orders import orders_of_any_width
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, Integers
 
 MOST_SHARED = 2**10  # entries of a function that mini-buckets of one variable exchange

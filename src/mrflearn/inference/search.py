@@ -26,7 +26,8 @@ from torch import Tensor
 
 from mrflearn.errors import InferenceError
 from mrflearn.execution.resources import one_thread
-from mrflearn.graph.elimination import EliminationStructure, TooWide, greedy_order
+from mrflearn.graph.elimination import EliminationStructure
+from mrflearn.graph.elimination_orders import TooWide, greedy_order
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Decoding, Method
