@@ -12,7 +12,7 @@ from mrflearn.graph.gauges import random_ising
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.objectives.conditionals import state_codes
 from mrflearn.training import neighbourhood_selection
-from mrflearn.training.neighbourhood_selection import NEVER, LassoPath, select_edges
+from mrflearn.training.neighbourhood_selection import NEVER, LassoPath, Metric, select_edges
 
 
 @pytest.fixture
@@ -99,6 +99,39 @@ def test_many_weightings_together_are_as_one_by_one() -> None:
     together = path.selected(many)
     apart = torch.cat([path.selected(own.unsqueeze(0)) for own in many])
     assert bool((together == apart).all())
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (2, 3, 3, 2)])
+def test_searches_from_another_solution_end_at_the_same_one(sizes: tuple[int, ...]) -> None:
+    path, weights = some_path(sizes, [0.6, 0.3, 0.1])
+    many = torch.rand(3, 60, generator=torch.Generator().manual_seed(1)).double() + 0.1
+    many /= many.sum(dim=1, keepdim=True)
+    cold, losses = path._solve(many, path.strengths)
+    warm = path.warmed(weights[0])
+    assert warm.warm is not None
+    assert warm.warm.metric is not None
+    strengths = warm.strengths
+    point, found = warm._solve(many[: len(strengths)], strengths, *warm.warm)
+    torch.testing.assert_close(point, cold[:, : len(strengths)], rtol=0, atol=1e-5)
+    torch.testing.assert_close(found, losses[: len(strengths)], rtol=0, atol=1e-6)
+
+
+@pytest.mark.usefixtures("exact")
+def test_curvature_at_a_point_is_that_of_the_losses() -> None:
+    path, weights = some_path((2, 2, 2, 2), [0.5])
+    point, _ = path._solve(weights, path.strengths)
+    expected = path.rows.at(point, weights).expected
+    metric = Metric.at(path.rows, expected, weights)
+    along = with_others(
+        path, torch.randn(5, 1, 4, generator=torch.Generator().manual_seed(2)).double()
+    )
+    # Fields that follow the couplings to where the loss is least.
+    along[0] = -torch.einsum("bvc,cbv->bv", metric.means, along[1:])
+    curved = path.rows.curved(expected, along, weights)
+    assert float(curved[0].abs().max()) < 1e-12
+    form = torch.einsum("cbv,bvcd,dbv->bv", along[1:], metric.moments, along[1:])
+    torch.testing.assert_close(form, (along * curved).sum(dim=0))
 
 
 def test_codes_are_orthonormal_and_sum_to_zero() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.errors import DataError, SettingsError, warn_user
+from mrflearn.errors import DataError, SettingsError, TrainingError, warn_user
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import require_memory
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
@@ -76,10 +77,9 @@ LOOPY = BeliefPropagation(damping=0.3)
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
 NAMED = 3  # states that a warning lists
 REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
-LOOPY_ADVICE = (
-    "Loopy belief propagation leaps between fixed points where variables are strongly coupled: "
-    "use estimator 'ml' where the graph is narrow, else 'pl'."
-)
+# Where values are missing the field is fitted in many rounds, each from where the last one ended.
+# What would take such an estimator long need not be finished in each of them.
+ITERATIONS_A_ROUND = {"bp": 10, "pcd": 50}
 
 
 @dataclass(frozen=True)
@@ -156,22 +156,27 @@ class FieldTraining:
                 "does."
             )
         completions = Completions.of(graph, samples)
+        noisy = self.estimator == "pcd"
         if completions.drawn:
             warn_user(
                 f"values are missing: {completions.drawn:,} of {len(samples):,} rows have so many "
                 "completions that some of them are drawn (stochastic EM); random_state seeds that"
             )
-        return learn_incomplete(graph, completions, self._again(graph), self.settings.random_state)
+        fit, seed = self._again(graph), self.settings.random_state
+        return learn_incomplete(graph, completions, fit, seed, noisy)
 
     def _again(self, graph: FactorGraph) -> Fit:
         """Fits of one field to ever other weights of its rows, each from where the last ended."""
         shapes = [(own.scope, own.shape.sizes) for own in lone_cliques(graph)]
         scopes, sizes = [scope for scope, _ in shapes], [size for _, size in shapes]
         scalings: list[tuple[Tensor, Cholesky]] = []
+        settings = copy(self.settings)
+        most = ITERATIONS_A_ROUND.get(self.estimator, settings.max_iterations)
+        settings.max_iterations = min(settings.max_iterations, most)
 
         def fit(samples: Samples, last: TabularModel | None) -> Fitted:
             flat = None if last is None else torch.cat([own.reshape(-1) for own in last.values])
-            training = replace(self, begin=(flat, scalings))
+            training = replace(self, settings=settings, begin=(flat, scalings))
             if self.estimator in COUNTS_ALONE:
                 return training._solve_counts(graph, clique_counts(scopes, sizes, samples), samples)
             return training._from_samples(graph, samples)
@@ -232,11 +237,18 @@ class FieldTraining:
             return self._boltzmann(graph, counts, some)
         inference = JunctionTree() if self.estimator == "ml" else LOOPY
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
-        objective.advice = LOOPY_ADVICE if self.estimator == "bp" else ""
         seen = None
         if some is not None and self._scales(graph):
             seen = some, count_blankets(graph, some)
-        return self._minimise(objective, seen, float(counts.weights.sum()))
+        outcome = self._minimise(objective, seen, float(counts.weights.sum()))
+        if self.estimator == "bp" and outcome.failed:
+            other = "pl" if JunctionTree().refuses(graph) else "ml"
+            raise TrainingError(
+                "no field was found: loopy belief propagation leaps between fixed points where "
+                f"variables are coupled this strongly. Use the estimator '{other}'; 'bp' itself "
+                f"ended so: {outcome.reason}"
+            )
+        return outcome
 
     def from_noisy_counts(
         self, graph: FactorGraph, counts: CliqueCounts, variances: Sequence[Tensor]
@@ -279,7 +291,7 @@ class FieldTraining:
         own, weight, at = self.settings, float(counts.weights.sum()), None
         if self._scales(graph):
             if some is not None:
-                at = starting_point(own, graph, (some, count_blankets(graph, some)), weight)
+                at = self._begin(graph, (some, count_blankets(graph, some)), weight)
             else:
                 start, rows = boltzmann.independent_rows(graph, counts, own.random_state)
                 curvature = feature_covariance(graph, rows) * (weight / len(rows))
@@ -288,6 +300,7 @@ class FieldTraining:
             graph,
             counts,
             at,
+            last=self.begin[0],
             l2=own.l2,
             iterations=own.max_iterations,
             seed=own.random_state,
@@ -412,6 +425,14 @@ class FieldTraining:
         """Whether the search is in coordinates in which the curvature is about one."""
         return not self.settings.l1 and parameter_count(graph) <= MOST_PARAMETERS
 
+    def _begin(self, graph: FactorGraph, seen: _Seen, weight: float) -> tuple[Tensor, Cholesky]:
+        """Where a search begins, and coordinates that suit the samples that are `seen`."""
+        last, known = self.begin
+        if not known:
+            known.append(starting_point(self.settings, graph, seen, weight))
+        start, scaling = known[0]
+        return (start if last is None else last), scaling
+
     def _minimise(
         self, objective: Objective[TabularModel], seen: _Seen | None, weight: float
     ) -> Fitted:
@@ -422,12 +443,8 @@ class FieldTraining:
         own, tolerance = self.settings, self.settings.tolerance
         optimiser = OWLQN if own.l1 else LBFGS
         start = scaling = None
-        last, known = self.begin
         if seen is not None:
-            if not known:
-                known.append(starting_point(own, objective.model.graph, seen, weight))
-            start, scaling = known[0]
-            start = start if last is None else last
+            start, scaling = self._begin(objective.model.graph, seen, weight)
             # One unit is about one standard error there: far below that, only rounding is left.
             tolerance *= 100
             # What is left to gain, not the whole value, is what the optimiser compares with.

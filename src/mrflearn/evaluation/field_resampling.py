@@ -459,12 +459,13 @@ def centrality(field: Any) -> dict[str, list[Any]]:
 class Refits:
     """A field's strengths as a function of how often each of its cases counts.
 
-    With a `path`, each weighting selects its own edges.  A case is a row of the user's; `owner`
-    says which one each row here (a completion of it, of weight `share`) belongs to.
+    With a `path`, each weighting selects its own edges.  A case is a row of the user's; each of its
+    completions, of weight `share`, is a row here: `place` says which, `owner` of which case.
     """
 
     own: ResampledField
     start: Tensor
+    place: NDArray[np.int64]
     owner: NDArray[np.int64]
     share: Array
     cases: int
@@ -490,10 +491,12 @@ class Refits:
                 "values are missing: each row stands for its completions, as probable as the field "
                 "of all rows says; intervals do not hold what that field itself owes to chance"
             )
+        rows, where = torch.unique(rows, dim=0, return_inverse=True)
+        known = where.numpy(), owner, share, cases
         structure = getattr(field, "structure_", None)
         own, start = resampled(field, rows)
         if structure is None:
-            return cls(own, start, owner, share, cases)
+            return cls(own, start, *known)
         count = field.graph_.variables
         pairs = torch.triu_indices(count, count, 1).T
         every = ResampledField.of(rows, field.graph_.states, pairs, field.l2)
@@ -510,13 +513,14 @@ class Refits:
                 f"select edges in every resample (at most {MOST_PARAMETERS:,}). Leave columns out, "
                 "or bootstrap a field on fixed edges."
             )
-        samples = Samples(rows, torch.as_tensor(share))
+        total = np.bincount(known[0], share, minlength=len(rows))
+        samples = Samples(rows, torch.as_tensor(total))
         shares = path_shares(structure.l1_path)
         path = LassoPath.of(
             samples, field.graph_.states, shares, structure.gamma, count, structure.penalties_()
         )
         path = path.warmed(samples.row_weights)
-        return cls(every, start, owner, share, cases, path, structure.combine)
+        return cls(every, start, *known, path, structure.combine)
 
     def __call__(self, counts: ArrayLike, n_jobs: int | None = None) -> Array:
         """The strengths of all edges where cases count so often."""
@@ -528,7 +532,9 @@ class Refits:
 
 def _strengths(refits: Refits, counts: Array) -> Array:
     """One worker's share."""
-    weights = torch.as_tensor(counts[:, refits.owner] * refits.share).double()
+    seen = torch.as_tensor(counts[:, refits.owner] * refits.share).double()
+    rows = torch.as_tensor(refits.place).expand(len(seen), -1)
+    weights = seen.new_zeros(len(seen), len(refits.own.rows.states)).scatter_add_(1, rows, seen)
     among = None
     if refits.path is not None:
         chosen = combined(refits.path.selected(weights), refits.combine)

@@ -33,6 +33,7 @@ def learn(
     counts: CliqueCounts,
     at: tuple[Vector, Scaling] | None,
     *,
+    last: Vector | None = None,
     l2: float,
     iterations: int,
     seed: int,
@@ -40,7 +41,8 @@ def learn(
 ) -> Outcome[TabularModel]:
     """The field whose clique counts these are; `at`: where to begin, and coordinates there.
 
-    None begins at independent variables, in units of each feature's standard deviation.
+    None begins at independent variables, or at the `last` parameters, in units of each feature's
+    standard deviation.
     """
     weight = float(counts.weights.sum())
     data = [table / weight for table in counts.counts]
@@ -48,7 +50,8 @@ def learn(
     objective = PersistentContrast(
         start, data, CHAINS, sweeps=SWEEPS, weight=weight, l2=l2, seed=seed
     )
-    vector, scaling = at or (objective.start, _deviations(start, data, weight))
+    begin = objective.start if last is None else last.to(objective.start)
+    vector, scaling = at or (begin, _deviations(start, data, weight))
     decay, half = DECAY / max(iterations, 1), 1 + iterations // 2
     return minimise(
         objective,

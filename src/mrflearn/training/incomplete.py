@@ -115,16 +115,17 @@ class Completions:
 
 
 def learn_incomplete(
-    graph: FactorGraph, completions: Completions, fit: Fit, seed: int
+    graph: FactorGraph, completions: Completions, fit: Fit, seed: int, noisy: bool = False
 ) -> Outcome[TabularModel]:
-    """The field whose completed samples give that same field back."""
+    """The field whose completed samples give that same field back; `noisy`: no fit ends at rest."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _rounds(graph, completions, fit)
+        return _rounds(graph, completions, fit, noisy or completions.drawn > 0)
 
 
-def _rounds(graph: FactorGraph, completions: Completions, fit: Fit) -> Outcome[TabularModel]:
-    stochastic = completions.drawn > 0
+def _rounds(
+    graph: FactorGraph, completions: Completions, fit: Fit, stochastic: bool
+) -> Outcome[TabularModel]:
     most, still = (STOCHASTIC_ROUNDS, 0.0) if stochastic else (ROUNDS, STILL)
     model: TabularModel | None = None
     potentials = TabularModel.zeros(graph).potentials()

@@ -35,6 +35,7 @@ NEVER = 1e9  # the penalty of an edge that is forbidden, in strengths
 MOST_STEPS = 200
 INNER = 10  # steps in the metric of the rows, for one look at the rows
 STILL = 1e-3  # of a parameter, in nats
+MOST_CURVATURE = 1 << 24  # numbers, of all variables at all strengths
 
 
 class Neighbours(NamedTuple):
@@ -139,6 +140,13 @@ def _neighbours(
     return path.selected(samples.row_weights.unsqueeze(0))[0]
 
 
+class Warm(NamedTuple):
+    """The solution at each strength under one weighting, and the curvature there."""
+
+    point: Point
+    metric: Metric | None
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class LassoPath:
@@ -155,7 +163,7 @@ class LassoPath:
     cost: Float[Tensor, "v v"]  # of a pair's parameters, in EBIC: times log n, and the constant
     constant: float
     penalties: Float[Tensor, "v v"]  # of each pair, in strengths: 1, or by what is known before
-    warm: Point | None = None  # at each strength, where the search under other weightings begins
+    warm: Warm | None = None  # where searches under other weightings begin
 
     @classmethod
     def of(
@@ -191,7 +199,10 @@ class LassoPath:
         active = (self._norms(point) > 0).transpose(0, 1)
         found = self._criterion(losses.unsqueeze(0), active.unsqueeze(0), weights.sum().view(1, 1))
         end = int(found.argmin(dim=1).max()) + 1 + FURTHER
-        return replace(self, strengths=self.strengths[:end], warm=point[:, :end])
+        point, many, metric = point[:, :end], many[:end], None
+        if end * len(self.rows.sizes) * self.rows.columns.shape[1] ** 2 <= MOST_CURVATURE:
+            metric = Metric.at(self.rows, self.rows.at(point, many).expected, many)
+        return replace(self, strengths=self.strengths[:end], warm=Warm(point, metric))
 
     def _criterion(
         self, losses: Float[Tensor, "b l v"], active: Bool[Tensor, "b l v v"], total: Tensor
@@ -216,8 +227,10 @@ class LassoPath:
         cells = len(self.rows.states) * self.rows.columns.shape[1] * count
         for some in torch.arange(len(self.strengths)).split(max(1, CELLS // max(1, cells))):
             many = share.repeat_interleave(len(some), dim=0)
-            begin = None if self.warm is None else self.warm[:, some].repeat(1, count, 1)
-            point, own = self._solve(many, self.strengths[some].repeat(count), begin)
+            begin, metric = self.warm or (None, None)
+            begin = None if begin is None else begin[:, some].repeat(1, count, 1)
+            metric = None if metric is None else metric.part(some.repeat(count))
+            point, own = self._solve(many, self.strengths[some].repeat(count), begin, metric)
             losses.append(own.view(count, -1, size))
             active.append((self._norms(point) > 0).permute(1, 0, 2).view(count, -1, size, size))
         loss, chosen = torch.cat(losses, dim=1), torch.cat(active, dim=1)
@@ -250,15 +263,16 @@ class LassoPath:
         self,
         weights: Float[Tensor, "b n"],
         strengths: Float[Tensor, " b"],
-        begin: Point | None,
+        begin: Point | None = None,
+        metric: Metric | None = None,
     ) -> tuple[Point, Float[Tensor, "b v"]]:
         """The minima of loss + strength * norms, and the losses there."""
         rows, (count, _, numbers) = self.rows, self.rows.codes.shape
         here = self._without_couplings(weights) if begin is None else begin
-        metric = Metric.of(rows, weights)
-        share = here.new_full((len(weights), count), 0.5)
-        slope = rows.at(here, weights)
-        if rows.binary:  # at first the mean curvature, at most one half
+        slope, bound = rows.at(here, weights), metric is None
+        metric = metric or Metric.of(rows, weights)
+        share = here.new_full((len(weights), count), metric.first)
+        if bound and rows.binary:  # at first the mean curvature, at most one half
             spread = slope.expected * (1 - slope.expected)
             share = 2 * torch.einsum("nbvs,bn->bv", spread, weights).clamp(0.01, 0.25)
         point, losses = here.clone(), slope.losses.clone()
@@ -275,12 +289,14 @@ class LassoPath:
             # A share that is too small makes steps swing to and fro within rounding.
             lower = value - reached > SLACK * value.abs()
             share = share * torch.where(worse, 2.0, torch.where(lower, 0.9, 1.25))
-            share = share.clamp(0.01, 0.55)
+            share = share.clamp(metric.least, metric.most)
             value = torch.where(worse, value, reached)
             lost = torch.where(worse, slope.losses, after.losses)
             gradient = torch.where(wide, slope.gradient, after.gradient)
             slope = type(slope)(lost, gradient, after.expected)
-            going = ((move > STILL) & ~(worse & (share >= 0.55) & (move < 10 * STILL))).any(dim=1)
+            going = ((move > STILL) & ~(worse & (share >= metric.most) & (move < 10 * STILL))).any(
+                dim=1
+            )
             if not bool(going.all()):
                 done = ~going
                 point[:, left[done]], losses[left[done]] = here[:, done], lost[done]
@@ -296,31 +312,63 @@ class LassoPath:
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """Second moments of coded rows about their means, and steps that are short enough in them."""
+    """Curvature of the losses of each variable in all others, and steps short enough in it.
 
-    moments: Float[Tensor, "b c c"]
-    means: Float[Tensor, "b c"]
-    step: Float[Tensor, "b c"]  # one for all columns of a variable
+    It is that of the coded rows (weighted second moments about their means, the fields eliminated)
+    times a `share` of each variable.  One for all variables (w = 1) is twice an upper bound of
+    the curvature; one for each (w = v), the curvature at a given point.
+    """
+
+    moments: Float[Tensor, "b w c c"]
+    means: Float[Tensor, "b w c"]
+    total: Float[Tensor, "b w"]  # the curvature in a field
+    step: Float[Tensor, "b w c"]  # one for all columns of a variable
+    first: float  # the share to begin with, and its bounds
+    least: float
+    most: float
 
     @classmethod
     def of(cls, rows: NodeRegressions, weights: Float[Tensor, "b n"]) -> Metric:
-        """Those under each weighting."""
-        columns, (count, _, numbers) = rows.columns, rows.codes.shape
+        """That of any point, under each weighting."""
         distinct, inverse = weights.unique(dim=0, return_inverse=True)
-        means = distinct @ columns
-        moments = torch.einsum("bn,nc,nd->bcd", distinct, columns, columns)
-        moments -= means.unsqueeze(2) * means.unsqueeze(1)
-        blocks = moments.view(-1, count, numbers, count, numbers)
-        own = blocks.diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)
-        size = torch.linalg.eigvalsh(own)[..., -1].clamp_min(1e-9)
-        size = size.repeat_interleave(numbers, dim=1)
-        scaled = moments / (size.unsqueeze(2) * size.unsqueeze(1)).sqrt()
-        most = torch.linalg.eigvalsh(scaled)[:, -1:].clamp_min(1.0)
-        return cls(moments[inverse], means[inverse], (1 / (1.001 * most * size))[inverse])
+        found = cls._of(rows, distinct.unsqueeze(1), 0.5, 0.01, 0.55)
+        return found.part(inverse)
 
-    def part(self, some: Bool[Tensor, " b"]) -> Metric:
+    @classmethod
+    def at(
+        cls, rows: NodeRegressions, expected: Float[Tensor, "n b v s"], weights: Tensor
+    ) -> Metric:
+        """That of points at which the states are `expected`."""
+        if rows.binary:
+            spread = expected * (1 - expected) * (rows.codes[:, 1] - rows.codes[:, 0]).square()
+            spread = spread.squeeze(3)
+        else:  # the mean over the numbers of a variable
+            second = torch.einsum("nbvs,vsr->nbv", expected, rows.codes.square())
+            first = torch.einsum("nbvs,vsr->nbvr", expected, rows.codes).square().sum(dim=3)
+            spread = (second - first) / (rows.sizes - 1)
+        curved = (spread * weights.T.unsqueeze(2)).permute(1, 2, 0)
+        return cls._of(rows, curved, 1.0, 0.5, 64.0)
+
+    @classmethod
+    def _of(cls, rows: NodeRegressions, weights: Float[Tensor, "b w n"], *shares: float) -> Metric:
+        columns, (count, _, numbers) = rows.columns, rows.codes.shape
+        total = weights.sum(dim=2).clamp_min(1e-9)
+        means = weights @ columns / total.unsqueeze(2)
+        moments = torch.stack([(columns.T * own) @ columns for own in weights.flatten(0, 1)])
+        moments = moments.view(*total.shape, *moments.shape[1:])
+        moments -= total[..., None, None] * means.unsqueeze(3) * means.unsqueeze(2)
+        blocks = moments.view(*total.shape, count, numbers, count, numbers)
+        own = blocks.diagonal(dim1=2, dim2=4).permute(0, 1, 4, 2, 3)
+        size = torch.linalg.eigvalsh(own)[..., -1].clamp_min(1e-9)
+        size = size.repeat_interleave(numbers, dim=2)
+        scaled = moments / (size.unsqueeze(3) * size.unsqueeze(2)).sqrt()
+        most = torch.linalg.eigvalsh(scaled)[..., -1:].clamp_min(1.0)
+        return cls(moments, means, total, 1 / (1.001 * most * size), *shares)
+
+    def part(self, some: Tensor) -> Metric:
         """Of some weightings."""
-        return Metric(self.moments[some], self.means[some], self.step[some])
+        own = self.moments[some], self.means[some], self.total[some], self.step[some]
+        return replace(self, **dict(zip(("moments", "means", "total", "step"), own, strict=True)))
 
     def minimum(
         self,
@@ -330,24 +378,40 @@ class Metric:
         strengths: Float[Tensor, " b"],
         penalties: Float[Tensor, "v v"],
     ) -> Point:
-        """Where gradient + share * moments, with the penalty, is (nearly) least."""
-        count = share.shape[1]
-        numbers = here.shape[2] // count
-        wide = share.repeat_interleave(numbers, dim=1).unsqueeze(1)  # (b, 1, c), of outcomes
+        """Where gradient + share * curvature, with the penalty, is (nearly) least."""
+        each, count = self.moments.shape[1], share.shape[1]
+        numbers, size = here.shape[2] // count, here.shape[2]
+        wide = share.repeat_interleave(numbers, dim=1)
+
+        def spread(own: Float[Tensor, "b w c"]) -> Tensor:  # to columns x outcomes
+            own = own if each == 1 else own.repeat_interleave(numbers, dim=1)
+            return own.transpose(1, 2)
+
+        def outcomes(point: Tensor) -> Float[Tensor, "bw c o"]:  # side by side, or by variable
+            if each == 1:
+                return point
+            parts = point.view(len(point), size, count, numbers)
+            return parts.permute(0, 2, 1, 3).reshape(-1, size, numbers)
+
         begin = here[1:].permute(1, 0, 2)
+        means, step = spread(self.means), spread(self.step)
         # Fields move so that the mean scores stay; what is left is about centred columns.
-        about = gradient[0].unsqueeze(1)
-        slope = (gradient[1:].permute(1, 0, 2) - self.means.unsqueeze(2) * about) / wide
-        variable = torch.arange(here.shape[2], device=here.device) // numbers
-        slope = slope.masked_fill(variable[:, None] == variable, 0.0)
-        step = self.step.unsqueeze(2)
-        blocks = step.view(len(begin), count, numbers, 1)[:, :, 0] / share.unsqueeze(1)
+        slope = (gradient[1:].permute(1, 0, 2) - means * gradient[0].unsqueeze(1)) / wide.unsqueeze(
+            1
+        )
+        variable = torch.arange(size, device=here.device) // numbers
+        own = variable[:, None] == variable
+        slope = slope.masked_fill(own, 0.0)
+        blocks = step[:, ::numbers, :: numbers if each > 1 else 1] / share.unsqueeze(1)
         threshold = (blocks * strengths.view(-1, 1, 1) * penalties).unsqueeze(2).unsqueeze(4)
+        moments = self.moments.flatten(0, 1)
         old = ahead = begin
         momentum = 1.0
         for _ in range(INNER):
-            new = ahead - step * (slope + torch.bmm(self.moments, ahead - begin))
-            new = new.masked_fill(variable[:, None] == variable, 0.0)
+            image = torch.bmm(moments, outcomes(ahead - begin))
+            if each > 1:
+                image = image.view(-1, count, size, numbers).permute(0, 2, 1, 3).reshape_as(begin)
+            new = (ahead - step * (slope + image)).masked_fill(own, 0.0)
             table = new.view(len(new), count, numbers, count, numbers)
             if numbers == 1:
                 kept = shrinkage(table.abs(), threshold)
@@ -357,8 +421,8 @@ class Metric:
             grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
             ahead = new + (momentum - 1) / grown * (new - old)
             old, momentum = new, grown
-        shift = -gradient[0] / wide.squeeze(1)
-        fields = here[0] + shift - torch.einsum("bc,bcd->bd", self.means, old - begin)
+        total = spread(self.total.unsqueeze(2)).squeeze(1)
+        fields = here[0] - gradient[0] / (wide * total) - (means * (old - begin)).sum(dim=1)
         return torch.cat([fields.unsqueeze(0), old.permute(1, 0, 2)])
 
 
