@@ -2,24 +2,30 @@
 
 Every candidate is trained on the first nine tenths of the training text and rated on the last
 tenth.  The best is trained on all of it with several seeds, and looked at on the validation and the
-test text, which have decided nothing; Kneser-Ney models of the same text stand beside it.
+test text, which have decided nothing; Kneser-Ney models of the same text stand beside it.  The same
+settings are then taken to a larger text with a larger vocabulary.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+import torch
 from best_bound import HELD_OUT
 from cloze import choose_gaps, cloze, neighbour_guesser
 from confusions import accuracy, both_sides, by_ngrams, questions
+from likeness import agreement, reported
 from rows import Rows
 from texts import Sentences, Split
 
 from mrflearn import LanguageModel, NgramLanguageModel
+from mrflearn.evaluation.similarity import CosineSpace
 from mrflearn.features.moments import Moments, moments_of
 from mrflearn.io.corpus import Vocabulary, count_corpus
+from mrflearn.training.checkpoint import Checkpoint
 
 PART, CHOICE, RIVALS = "trigrams", "trigrams, candidates", "trigrams, rivals"
 CONTEXT = 2
@@ -34,15 +40,24 @@ class Candidate:
     l1: float | None = None
     l2: float | None = None
 
-    def fit(self, moments: Moments, seed: int, device: str) -> LanguageModel:
+    def fit(
+        self, moments: Moments, seed: int, device: str, checkpoint: Path | None = None
+    ) -> LanguageModel:
+        """A model of these settings; raises where it is interrupted, once its state is saved."""
         l1, l2 = (None if own is None else own / moments.positions for own in (self.l1, self.l2))
         model = LanguageModel(
             self.dims, triples=True, l1=l1, l2=l2, max_iterations=self.steps,
-            device=device, random_state=seed,
+            device=device, random_state=seed, verbose=True,
         )  # fmt: skip
-        return model.fit(moments)
+        saved = None if checkpoint is None else Checkpoint(checkpoint, every_seconds=SAVED)
+        resume = checkpoint is not None and checkpoint.exists()
+        model.fit(moments, checkpoint=saved, resume=resume)
+        if model.outcome_.ending == "interrupted":
+            raise KeyboardInterrupt
+        return model
 
 
+SAVED = 200.0  # seconds between checkpoints: two tables of pairs of words are large
 CANDIDATES = {
     "smoke": [Candidate(5, 20), Candidate(5, 20, l2=2.0)],
     "full": [
@@ -51,15 +66,17 @@ CANDIDATES = {
     ],
 }
 STEPS = {"smoke": 30, "full": 1000}
+LARGER = {"smoke": Candidate(5, 30), "full": Candidate(100, 400)}
 SEEDS = {"smoke": (0,), "full": (0, 1, 2)}
 GAPS = {"smoke": 100, "full": 20_000}
 WORDS = {"smoke": 50, "full": None}  # None: all
 
 
 def run(rows: Rows, scale: str, text: Split, device: str) -> None:
+    """The choice of settings, and the field by them with several seeds."""
     if scale == "full" and device == "cpu":
         return  # 10,000 words in a row of three are for a GPU
-    vocabulary = Vocabulary.from_counts(count_corpus(text.train), size=WORDS[scale])
+    vocabulary = _vocabulary(text, scale)
     for candidate in CANDIDATES[scale]:
         point = {"part": CHOICE, "text": text.name, **asdict(candidate), "device": device}
         rows.measure(point, lambda own=candidate: _held_out(text.train, vocabulary, own, device))
@@ -70,9 +87,33 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
         rows.measure(
             point, lambda own=seed: _final(text, vocabulary, best, own, device, GAPS[scale])
         )
+
+
+def run_larger(
+    rows: Rows, scale: str, text: Split, device: str, checkpoint: Path | None = None
+) -> None:
+    """The field of a larger text, by the defaults; a checkpoint that is there is gone on from."""
+    if scale == "full" and device == "cpu":
+        return
+    own = LARGER[scale]
+    point = {"part": PART, "text": text.name, **asdict(own), "seed": 0, "device": device}
+    rows.measure(
+        point,
+        lambda: _final(text, _vocabulary(text, scale), own, 0, device, GAPS[scale], checkpoint),
+    )
+
+
+def run_rivals(rows: Rows, scale: str, text: Split) -> None:
+    """Kneser-Ney models of the same words, on a CPU."""
     for order in (3, 5):
         point = {"part": RIVALS, "text": text.name, "order": order}
-        rows.measure(point, lambda own=order: _rival(text, vocabulary, own, GAPS[scale]))
+        rows.measure(
+            point, lambda own=order: _rival(text, _vocabulary(text, scale), own, GAPS[scale])
+        )
+
+
+def _vocabulary(text: Split, scale: str) -> Vocabulary:
+    return Vocabulary.from_counts(count_corpus(text.train), size=WORDS[scale])
 
 
 def report(rows: Rows) -> list[str]:
@@ -84,22 +125,26 @@ def report(rows: Rows) -> list[str]:
         cells = [str(row["point"][name] or "default") for name in ("dims", "steps", "l1", "l2")]
         cells += [f"{row['figures']['held_out']:.4f}", f"{row['figures']['seconds']:.1f}"]
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "| model | validation | test | gaps, first | among ten | confusions | seconds |"]
-    lines.append("|---" * 7 + "|")
-    for row in rows.of(PART):
-        own, name = row["figures"], f"trigram field, seed {row['point']['seed']}"
-        shown = (own["first"], own["among"], own["confusions"])
-        lines.append(_line(name, own, *(f"{100 * share:.1f} %" for share in shown)))
-    for row in rows.of(RIVALS):
-        own, name = row["figures"], f"Kneser-Ney {row['point']['order']}-gram, exact"
-        left, both = (100 * own[kind] for kind in ("confusions_left", "confusions"))
-        lines.append(_line(name, own, "", "", f"{both:.1f} % (left side alone {left:.1f} %)"))
+    header = ("text", "model", "validation", "test", "gaps, first", "among ten", "confusions")
+    lines += ["", "| " + " | ".join((*header, "seconds")) + " |", "|---" * 8 + "|"]
+    for row in sorted(rows.of(PART) + rows.of(RIVALS), key=lambda own: own["point"]["text"]):
+        lines.append(_line(row["point"], row["figures"]))
     return lines
 
 
-def _line(name: str, figures: dict[str, Any], *cells: str) -> str:
-    values = [f"{figures[part]:.4f}" for part in ("valid", "test")]
-    return "| " + " | ".join([name, *values, *cells, f"{figures['seconds']:.1f}"]) + " |"
+def _line(point: dict[str, Any], figures: dict[str, Any]) -> str:
+    values = [f"{figures[part]:.4f}" if part in figures else "" for part in ("valid", "test")]
+    shares = [_percent(figures.get(name)) for name in ("first", "among", "confusions")]
+    name = f"trigram field, {point['steps']} steps, seed {point['seed']}" if "seed" in point else ""
+    if not name:
+        name = f"Kneser-Ney {point['order']}-gram, exact"
+        shares[-1] += f" (left side alone {_percent(figures['confusions_left'])})"
+    cells = [point["text"], name, *values, *shares, f"{figures['seconds']:.1f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
 
 
 def _counted(text: Sentences, vocabulary: Vocabulary) -> Moments:
@@ -118,40 +163,51 @@ def _held_out(
 
 
 def _final(
-    text: Split, vocabulary: Vocabulary, best: Candidate, seed: int, device: str, gaps: int
-) -> dict[str, Any]:
-    parts = {"train": text.train, "valid": text.valid, "test": text.test}
-    counts = {name: _counted(own, vocabulary) for name, own in parts.items()}
+    text: Split, vocabulary: Vocabulary, best: Candidate, seed: int, device: str, gaps: int,
+    checkpoint: Path | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Proven nats per position, gaps, confusions and vectors of one field."""
+    counts = {name: _counted(own, vocabulary) for name, own in text.parts().items()}
     began = time.perf_counter()
-    model = best.fit(counts["train"], seed, device)
+    model = best.fit(counts["train"], seed, device, checkpoint)
     seconds = time.perf_counter() - began
     found = {name: model.text_score(own).per_position for name, own in counts.items()}
+    print(f"{text.name}: {found}, {seconds:.1f} s", flush=True)
     guess = neighbour_guesser(model.model_.potentials(), vocabulary)
     guessed = cloze(guess, choose_gaps(text.valid, count=gaps))
     asked = questions(text.valid, vocabulary, count=gaps)
     right = accuracy(both_sides(model.model_.potentials(), vocabulary), asked)
     size = {name: len(own) for name, own in model.model_.sparse.items()}
-    return found | {
-        "seconds": seconds, "first": guessed.first, "among": guessed.among_top, "gaps": gaps,
+    return found | _likeness(model, text) | {
+        "seconds": seconds, "training": model.outcome_.seconds, "words": len(vocabulary),
+        "first": guessed.first, "among": guessed.among_top, "gaps": gaps,
         "error": guessed.standard_error, "confusions": right, "questions": len(asked),
         "slack": model.log_partition_bound_.slack, "sparse": size,
         "scores": sum(own.numel() for own in model.model_.parameters().values()),
     }  # fmt: skip
 
 
+def _likeness(model: LanguageModel, text: Split) -> dict[str, Any]:
+    """Rank correlation with people's scores: left vectors, and those of both sides together."""
+    if text.likeness is None:
+        return {}
+    sets, words, own = reported(text.likeness), model.vocabulary_.words, model.model_.vectors
+    kinds = {"likeness": own["left"], "likeness of all": torch.cat(list(own.values()), 1)}
+    return {name: agreement(CosineSpace(words, kind.cpu()), sets) for name, kind in kinds.items()}
+
+
 def _rival(text: Split, vocabulary: Vocabulary, order: int, gaps: int) -> dict[str, Any]:
     """Exact nats per position of the same count: words, and two separators a sentence."""
-    parts = {"train": text.train, "valid": text.valid, "test": text.test}
     read = {
         name: [vocabulary.decode(vocabulary.encode(line).tolist()) for line in own]
-        for name, own in parts.items()
+        for name, own in text.parts().items()
     }
     began = time.perf_counter()
-    model = NgramLanguageModel(order).fit(read["train"])
+    model = NgramLanguageModel(order).fit(read.pop("train"))
     seconds = time.perf_counter() - began
     found = {}
-    for name in ("valid", "test"):
-        score = model.text_score(read[name])
+    for name, own in read.items():
+        score = model.text_score(own)
         found[name] = score.log_likelihood / (score.words + CONTEXT * score.sentences)
     asked = questions(read["valid"], vocabulary, count=gaps)
     right = {

@@ -25,7 +25,7 @@ from mrflearn.training.outcome import EarlyStopping
 
 MOST_WORDS = {"cpu": 5_000, "cuda": 40_000}
 LOOKS = 20  # at the validation text, each of which costs an evaluation
-TABLES = 14  # of C^2 numbers that training holds at once
+TABLES = 20  # of C^2 numbers of training that are held at once; its certificate's count twice
 
 
 def train_trigrams(

@@ -56,14 +56,14 @@ class TrigramLikelihood(Objective[TrigramModel]):
 
     def __init__(self, model: TrigramModel, frequencies: TrigramFrequencies) -> None:
         self.model = model
-        size = model.states
-        own, shares = frequencies, frequencies.shares
-        sums = model.unary.new_zeros(size**2, dtype=torch.float64)
+        size, own, shares = model.states, frequencies, frequencies.shares
         counted = {}
         for name, code in (("pairs", own.second * size + own.third),
                            ("skips", own.first * size + own.third)):  # fmt: skip
-            sums.zero_().index_put_((code,), shares.double(), accumulate=True)
-            counted[name] = sums[model.codes[name]].to(shares)
+            sums = shares.new_zeros(len(model.codes[name]), dtype=torch.float64)
+            place = torch.searchsorted(model.codes[name], code)
+            sums.index_put_((place,), shares.double(), accumulate=True)
+            counted[name] = sums.to(shares)
         self.shares = {**counted, "triples": shares}
         vector = model.unary.new_ones(2, size, size)
         self.committed, self.warm = (vector[0], vector[1]), (vector[0], vector[1])
