@@ -20,8 +20,8 @@ import vectors
 from rows import Rows
 from texts import larger, split
 
-PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "trigrams", "rivals",
-         "larger", "sizes")  # fmt: skip
+PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "trigrams",
+         "by-validation", "rivals", "larger", "sizes")  # fmt: skip
 
 
 def main() -> None:
@@ -64,6 +64,8 @@ def _measure(rows: Rows, options: argparse.Namespace) -> None:
             best_bound.run(rows, options.scale, text, options.device)
         elif part == "trigrams":
             trigrams.run(rows, options.scale, text, options.device)
+        elif part == "by-validation":
+            trigrams.run_by_validation(rows, options.scale, text, options.device)
         elif part == "rivals":
             for own in (text, larger(options.scale, options.data)):
                 trigrams.run_rivals(rows, options.scale, own)
