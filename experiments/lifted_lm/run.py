@@ -18,9 +18,10 @@ import torch
 import trigrams
 import vectors
 from rows import Rows
-from texts import split
+from texts import larger, split
 
-PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "trigrams", "sizes")
+PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "trigrams",
+         "by-validation", "rivals", "larger", "sizes")  # fmt: skip
 
 
 def main() -> None:
@@ -63,6 +64,14 @@ def _measure(rows: Rows, options: argparse.Namespace) -> None:
             best_bound.run(rows, options.scale, text, options.device)
         elif part == "trigrams":
             trigrams.run(rows, options.scale, text, options.device)
+        elif part == "by-validation":
+            trigrams.run_by_validation(rows, options.scale, text, options.device)
+        elif part == "rivals":
+            for own in (text, larger(options.scale, options.data)):
+                trigrams.run_rivals(rows, options.scale, own)
+        elif part == "larger":
+            own = larger(options.scale, options.data)
+            trigrams.run_larger(rows, options.scale, own, options.device, options.checkpoint)
         else:
             sizes.run(rows, options.scale, options.data, options.device)
 
@@ -76,6 +85,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--output", "-o", type=Path, default=Path("lifted-lm-output"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--checkpoint", type=Path, help="where the larger text's training is saved")
     parser.add_argument("--only-draw", action="store_true", help="tables and pictures from rows")
     return parser.parse_args()
 

@@ -32,7 +32,8 @@ def run(rows: Rows, scale: str, data: Any, device: str) -> None:
             continue
         point = {"part": PART, "scale": scale, "vocabulary": size, "device": device,
                  "evaluations": EVALUATIONS[device]}  # fmt: skip
-        rows.measure(point, lambda s=size: _measure(larger(scale, data), s, device, REPEATS[scale]))
+        text = larger(scale, data).train
+        rows.measure(point, lambda s=size, own=text: _measure(own, s, device, REPEATS[scale]))
 
 
 def report(rows: Rows) -> list[str]:

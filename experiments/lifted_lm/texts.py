@@ -22,6 +22,11 @@ class Split:
     likeness: Path | None = None
     test: Sentences = field(default_factory=list)
 
+    def parts(self) -> dict[str, Sentences]:
+        """The texts that are there, by name."""
+        every = {"train": self.train, "valid": self.valid, "test": self.test}
+        return {name: own for name, own in every.items() if own}
+
 
 def split(scale: str, data: Path | None) -> Split:
     """The text for a scale; `full` needs the folder with `ptb-lm` in it."""
@@ -38,13 +43,18 @@ def split(scale: str, data: Path | None) -> Split:
     return Split("built-in English", train, valid, ("the", "was", "he"), None, test)
 
 
-def larger(scale: str, data: Path | None) -> Sentences:
-    """A text to be repeated: WikiText-2 at the full scale."""
+def larger(scale: str, data: Path | None) -> Split:
+    """WikiText-2 at the full scale, a paragraph a line; there is no test text of it here."""
     if scale == "smoke":
-        return _english(20, 0)
+        train, valid = (_english(documents, seed) for documents, seed in ((20, 0), (5, 1)))
+        return Split("built-in English, larger", train, valid, ("the",))
     if data is None or not (data / "wikitext-2").is_dir():
-        raise SystemExit("sizes need --data FOLDER (or MRFLEARN_DATA) with wikitext-2")
-    return list(read_sentences(data / "wikitext-2" / "wiki.train.tokens.gz"))
+        raise SystemExit("this needs --data FOLDER (or MRFLEARN_DATA) with wikitext-2")
+    files = ("wiki.train.tokens.gz", "wiki.valid.tokens")
+    train, valid = (list(read_sentences(data / "wikitext-2" / f)) for f in files)
+    likeness = data / "word-similarity"
+    known = likeness if likeness.is_dir() else None
+    return Split("WikiText-2", train, valid, ("company", "red", "has"), known)
 
 
 _FILES = ("train.txt.gz", "valid.txt", "test.txt")

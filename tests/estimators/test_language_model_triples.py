@@ -60,6 +60,54 @@ def test_words_and_sentences_add_up_to_the_bound(mixed):
     assert bound - 1e-9 <= total <= bound + 1e-3 * len(text)
 
 
+@pytest.mark.parametrize("order", [4, 5])
+def test_longer_ngrams_know_more(order, tmp_path):
+    text = letters(60, seed=0, kinds="abcd")
+    short, long = (
+        LanguageModel(3, triples=True, order=own, max_iterations=60, l1=0.1 / 280).fit(text)
+        for own in (3, order)
+    )
+    assert long.bound_ > short.bound_
+    other = letters(30, seed=2, kinds="abcd")
+    bound = long.text_score(other).log_likelihood
+    assert long.score_samples(other).sum() == pytest.approx(bound)
+    words = long.next_word_scores(other)
+    assert bound - 1e-9 <= sum(own.sum() for own in words) <= bound + 1e-3 * len(other)
+    assert sum(chance for _, chance in long.next_word(["a", "b", "c"], n=10)) == pytest.approx(1)
+    assert dict(long.next_word(["a"], n=1)) == {
+        words[0]: pytest.approx(chance) for words, chance in long.continuations(["a"], 1, length=1)
+    }
+    scores = long.word_scores([["a", "b", "c", "d"]])
+    assert np.exp(scores[0][1]) == pytest.approx(dict(long.fill(["a", "_", "c", "d"]))["b"])
+    assert len(long.sample(20, random_state=0)) == 20
+    long.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.score(other) == long.score(other)
+    assert again.sample(5, random_state=1) == long.sample(5, random_state=1)
+    again.prune(120, text)
+    few = load(tmp_path / "m").prune(20, text)
+    assert few.model_.sparse_size < again.model_.sparse_size < long.model_.sparse_size
+    assert few.bound_ < again.bound_ < long.bound_
+    for pruned in (few, again):
+        total = pruned.text_score(text).log_likelihood
+        assert pruned.score_samples(text).sum() == pytest.approx(total)
+    long.set_params(warm_start=True, max_iterations=0).fit(text)
+    assert long.text_score(other).log_likelihood == pytest.approx(bound, abs=1e-3)
+
+
+def test_what_longer_ngrams_need_is_said():
+    text = letters(20, seed=0)
+    model = LanguageModel(2, triples=True, order=4, max_iterations=2).fit(text)
+    for ask, said in (
+        (lambda: model.fill_gaps(["_", "_"]), "order=3"),
+        (lambda: model.log_likelihood(text, "ring"), "method='bound'"),
+        (lambda: model.fit(LanguageModel(2, triples=True)._counted(text, None)), "text itself"),
+        (lambda: LanguageModel(2, triples=True, order=6).fit(text), "order=6"),
+    ):
+        with pytest.raises(MrflearnError, match=said):
+            ask()
+
+
 def test_next_words_are_a_distribution(mixed):
     found = mixed.next_word(["a"], n=10)
     assert sum(chance for _, chance in found) == pytest.approx(1)

@@ -49,8 +49,8 @@ def test_continuations_are_the_best_of_all():
         if len(line) == 3 or line[-1:] == (EDGE,):
             totals[line] = total
             return
-        window = torch.tensor([EDGE, 2, *line])[-2:]
-        chances = next_log_probabilities(scores, right, window[:1], window[1:])[0]
+        window = torch.tensor([[EDGE, 2, *line][-2:]])
+        chances = next_log_probabilities(scores, right, window)[0]
         for word in range(model.states):
             walk((*line, word), total + float(chances[word]))
 

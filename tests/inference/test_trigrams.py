@@ -30,7 +30,7 @@ seeds = st.integers(0, 1000)
 
 def vectors(states: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    left, right = 0.1 + torch.rand(2, states, states, generator=generator, dtype=torch.float64)
+    left, right = 0.1 + torch.rand(2, states**2, generator=generator, dtype=torch.float64)
     return left, right
 
 
@@ -42,7 +42,8 @@ def test_scores_are_those_of_the_definition(seed):
     x, y, z = torch.tensor(list(itertools.product(range(c), repeat=3))).unbind(1)
     torch.testing.assert_close(scores.scores(x, y, z).view(c, c, c), table)
     x, y = torch.tensor(list(itertools.product(range(c), repeat=2))).unbind(1)
-    torch.testing.assert_close(scores.next_scores(x, y).view(c, c, c), table)
+    found = scores.next_scores(torch.stack((x, y), 1))
+    torch.testing.assert_close(found.view(c, c, c), table)
     line = torch.tensor([EDGE, EDGE, 2, 3, EDGE, EDGE, 1])
     expected = [table[tuple(line[k : k + 3].tolist())] for k in range(5)]
     torch.testing.assert_close(scores.position_scores(line), torch.stack(expected))
@@ -68,8 +69,8 @@ def test_steps_are_products_with_the_whole_matrix(seed):
     model, _ = random_trigrams(seed)
     matrix, whole = TrigramMatrix.of(model.potentials()), window_matrix(model)
     left, right = vectors(model.states, seed)
-    torch.testing.assert_close(matrix.after(right).view(-1), whole @ right.view(-1))
-    torch.testing.assert_close(matrix.before(left).view(-1), whole.T @ left.view(-1))
+    torch.testing.assert_close(matrix.after(right), whole @ right)
+    torch.testing.assert_close(matrix.before(left), whole.T @ left)
 
 
 @given(seed=seeds)
@@ -78,7 +79,8 @@ def test_marginals_are_those_of_the_whole_matrix(seed):
     model, _ = random_trigrams(seed)
     left, right = vectors(model.states, seed)
     found = TrigramMatrix.of(model.potentials()).quotient(left, right)
-    shares = left.unsqueeze(2) * score_table(model).exp() * right.unsqueeze(0)
+    before, after = (own.view(model.states, -1) for own in (left, right))
+    shares = before.unsqueeze(2) * score_table(model).exp() * after.unsqueeze(0)
     total = shares.sum()
     torch.testing.assert_close(found.value, (total / (left * right).sum()).log())
     shares[1:, EDGE, EDGE] = 0.0  # certain: no score is read
@@ -96,7 +98,7 @@ def test_the_certificate_bounds_texts_between_sentence_boundaries(seed, size):
     found = certified(model.potentials()).bound
     whole = window_matrix(model)
     largest = float(torch.linalg.eigvals(whole).abs().max().log())
-    assert largest - 1e-9 <= found.value <= largest + 1e-5
+    assert largest - 1e-9 <= found.value <= largest + found.slack + 1e-9
     power = torch.eye(len(whole), dtype=torch.float64)
     for positions in range(1, 30):
         power = power @ whole
@@ -131,7 +133,7 @@ def test_a_matrix_of_other_scores_proves_nothing():
     model, _ = random_trigrams(7)
     scores = model.potentials()
     other = model.with_parameters({n: own + 0.1 for n, own in model.parameters().items()})
-    right = torch.ones(model.states, model.states, dtype=torch.float64)
+    right = torch.ones(model.states**2, dtype=torch.float64)
     check_rows(scores, TrigramMatrix.of(scores), right)
     with pytest.raises(InferenceError, match="differ"):
         check_rows(scores, TrigramMatrix.of(other.potentials()), right)
@@ -146,9 +148,7 @@ def test_next_words_are_those_of_a_long_text():
     ahead = torch.linalg.matrix_power(whole / 30, 60)[:, 0].view(c, c)  # up to a boundary far away
     right = perron_vector(model.potentials())
     for x, y in ((EDGE, EDGE), (EDGE, 2), (3, 1)):
-        found = next_log_probabilities(
-            model.potentials(), right, torch.tensor([x]), torch.tensor([y])
-        )[0]
+        found = next_log_probabilities(model.potentials(), right, torch.tensor([[x, y]]))[0]
         direct = score_table(model)[x, y].exp() * ahead[y]
         torch.testing.assert_close(found.exp(), direct / direct.sum(), atol=1e-4, rtol=1e-3)
 

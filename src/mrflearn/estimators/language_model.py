@@ -47,7 +47,7 @@ WORDS_AT_A_TIME, POSITIONS_AT_A_TIME = 256, 1024  # where scores are summed over
 Estimator = Literal["bound"] | Direct
 # What training takes over as it is.
 SETTINGS = (
-    *("bound", "form", "triples", "dims", "l1", "l2", "max_iterations"),
+    *("bound", "form", "triples", "order", "dims", "l1", "l2", "max_iterations"),
     *("tolerance", "patience", "device", "dtype"),
 )
 
@@ -83,6 +83,9 @@ class LanguageModel(LanguageModelAnswers):
         the vectors: the best models, bounded all but exactly.  Context 2, up to 5,000 words (40,000
         on a GPU); `bound` and `weights` have no say.  With `form="explicit"` (bound `"windows"`)
         or another `estimator` all triples have free scores; up to 128 words.
+    order
+        With sparse scores, the longest n-grams that have such: 3, 4 or 5.  Longer ones are better,
+        and counted from the text itself, not from moments.
     l1
         L1 regularisation strength of the sparse scores of triples, in nats per position; of those
         of pairs a little more.  None takes 0.58 / positions, as a discount of counts.
@@ -145,6 +148,7 @@ class LanguageModel(LanguageModelAnswers):
     weights: Sequence[float] | Literal["validation"] | None = None
     form: Form = "low-rank"
     triples: bool = False
+    order: int = 3
     l1: float | None = None
     l2: float | None = None
     min_count: int = 1
@@ -310,13 +314,13 @@ class LanguageModel(LanguageModelAnswers):
         ids = encode_corpus(hold(X), self.vocabulary_)
         moments = self._counted(X, self.vocabulary_, ids)
         potentials, separator = self.model_.potentials().double(), self.vocabulary_.separator
-        context = potentials.offsets
+        reach = potentials.offsets
         # A sentence owns its words and the K separators behind it: pairs reach no further.
-        line, closing, copies = ring_of(ids, separator, context)
-        ring = torch.from_numpy(np.concatenate([np.full(context, separator), line]))
+        line, closing, copies = ring_of(ids, separator, moments.context)
+        ring = torch.from_numpy(np.concatenate([np.full(reach, separator), line]))
         ring = ring.to(potentials.unary.device)
         pieces = [
-            potentials.position_scores(ring[start : start + context + POSITIONS_AT_A_TIME])
+            potentials.position_scores(ring[start : start + reach + POSITIONS_AT_A_TIME])
             for start in range(0, len(line), POSITIONS_AT_A_TIME)
         ]
         values = torch.cat(pieces).cpu().numpy()
@@ -405,10 +409,9 @@ class LanguageModel(LanguageModelAnswers):
         """The mean score of a position."""
         potentials = self.model_.potentials().double()
         if isinstance(potentials, TrigramPotentials):
-            found = TrigramFrequencies.of(moments, potentials.unary).mean_score(potentials)
-        else:
-            found = WordFrequencies.of(moments, potentials.unary).mean_score(potentials)
-        return float(found)
+            found = TrigramFrequencies.of(moments, potentials.unary, potentials)
+            return float(found.mean_score(potentials))
+        return float(WordFrequencies.of(moments, potentials.unary).mean_score(potentials))
 
     def _counted(
         self,
@@ -419,6 +422,8 @@ class LanguageModel(LanguageModelAnswers):
         """The moments of a text over a known vocabulary, or its own; `ids` where it is encoded."""
         limits = {"vocabulary_size": self.vocabulary_size, "min_count": self.min_count}
         more: dict[str, Any] = {"ids": ids, "triples": self.triples, **limits}
+        if self.triples and self.form == "low-rank" and self.estimator == "bound":
+            more["order"] = self.order
         return moments_of(text, self.context, known, **more)
 
     def _explicit(self) -> WordPotentials:
@@ -426,6 +431,8 @@ class LanguageModel(LanguageModelAnswers):
         potentials = self.model_.potentials().double()
         if not isinstance(potentials, TrigramPotentials):
             return potentials
+        if potentials.longer:
+            raise InferenceError("n-grams longer than 3 have no exact method: try method='bound'.")
         reason = transfer.too_many_windows(potentials.states, 2, "Try method='bound'.")
         if reason is not None:
             raise InferenceError(reason)
@@ -475,7 +482,8 @@ class LanguageModel(LanguageModelAnswers):
         if size < 0:
             raise SettingsError(f"size must be >= 0; got {size}.")
         moments = self._counted(X, self.vocabulary_)
-        self.model_ = model.pruned(size, *trigram_marginals(model.potentials()))
+        near, far, triples, longer = trigram_marginals(model.potentials())
+        self.model_ = model.pruned(size, near, far, triples, longer)
         self.log_partition_bound_ = certified(self.model_.potentials()).bound
         self._right = None
         self.bound_, self.validation_bound_ = self._mean_bound(moments), None

@@ -13,12 +13,12 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.text_score import ScoresText
 from mrflearn.estimators.word_vectors import WordSpace
-from mrflearn.graph.trigrams import TrigramPotentials
+from mrflearn.graph.trigrams import OFFSETS, TrigramPotentials
 from mrflearn.inference import transfer
 from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.trigram_gaps import best_continuations, best_fillings
 from mrflearn.inference.trigrams import (
-    Table,
+    States,
     draw_sentences,
     next_log_probabilities,
     perron_vector,
@@ -43,7 +43,7 @@ class LanguageModelAnswers(WordSpace, ScoresText):
     model_: NeighbourModel | TrigramModel
     log_partition_bound_: LogPartitionBound
     _lengths: NDArray[np.int64]
-    _right: Table | None = None  # Perron's, of what comes after a window
+    _right: States | None = None  # Perron's, of what comes after a state
 
     def fill(self, words: Sequence[str | None], n: int = 10, *, gap: str = GAP) -> Ranked:
         """The most probable words for the one gap of a sentence.
@@ -90,6 +90,11 @@ class LanguageModelAnswers(WordSpace, ScoresText):
 
         """
         model = self._trigrams("fill_gaps")
+        if model.offsets > OFFSETS:
+            raise SettingsError(
+                "fill_gaps is for models of order 3; this one has longer n-grams. Fill one gap at "
+                "a time (fill), or train with order=3."
+            )
         line = self._line(words, gap)
         if None not in line:
             raise DataError(f"the sentence has no gaps; mark each missing word as {gap!r}.")
@@ -170,10 +175,10 @@ class LanguageModelAnswers(WordSpace, ScoresText):
 
         """
         model, right = self._trigrams("next_word"), self._future()
-        edge = self.vocabulary_.separator
-        known = torch.tensor([edge, edge, *self._known(words)], device=right.device)
-        chances = next_log_probabilities(model.potentials(), right, known[-2:-1], known[-1:])[0]
-        chances = chances.exp()
+        edge = [self.vocabulary_.separator] * model.offsets
+        known = torch.tensor([[*edge, *self._known(words)]], device=right.device)
+        history = known[:, -model.offsets :]
+        chances = next_log_probabilities(model.potentials(), right, history)[0].exp()
         chances, best = chances.topk(min(n, int(chances.count_nonzero())))
         return self._ranked(best, chances)
 
@@ -225,15 +230,13 @@ class LanguageModelAnswers(WordSpace, ScoresText):
         ids = encode_corpus(hold(X), self.vocabulary_)
         lines = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
         lines = [part for part in lines if len(part)]
-        padded = [np.concatenate([(edge, edge), part, (edge,)]) for part in lines]
-        three = np.concatenate([np.lib.stride_tricks.sliding_window_view(p, 3) for p in padded])
+        reach, slide = model.offsets, np.lib.stride_tricks.sliding_window_view
+        padded = [np.concatenate([(edge,) * reach, part, (edge,)]) for part in lines]
+        rows = np.concatenate([slide(own, reach + 1) for own in padded]).astype(np.int64)
         pieces = []
-        for part in (
-            torch.from_numpy(three.astype(np.int64)).to(right.device).split(WORDS_AT_A_TIME)
-        ):
-            first, second, third = part.unbind(1)
-            chances = next_log_probabilities(scores, right, first, second)
-            pieces.append(chances.gather(1, third.unsqueeze(1)).squeeze(1))
+        for part in torch.from_numpy(rows).to(right.device).split(WORDS_AT_A_TIME):
+            chances = next_log_probabilities(scores, right, part[:, :-1])
+            pieces.append(chances.gather(1, part[:, -1:]).squeeze(1))
         values = torch.cat(pieces).double().cpu().numpy()
         return np.split(values, np.cumsum([len(part) + 1 for part in lines])[:-1])
 
@@ -337,8 +340,8 @@ class LanguageModelAnswers(WordSpace, ScoresText):
             "LanguageModel(triples=True)."
         )
 
-    def _future(self) -> Table:
-        """What the text after each window weighs; found once, and not stored with the model."""
+    def _future(self) -> States:
+        """What the text after each state weighs; found once, and not stored with the model."""
         if self._right is None:
             self._right = perron_vector(self._trigrams("it").potentials())
         return self._right

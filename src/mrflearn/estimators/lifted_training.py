@@ -164,6 +164,7 @@ class LiftedSettings:
     weights: Sequence[float] | None = None
     form: Form = "low-rank"
     triples: bool = False
+    order: int = 3
     dims: int = 30
     l1: float | None = None
     l2: float | None = None

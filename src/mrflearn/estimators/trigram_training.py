@@ -10,8 +10,9 @@ from mrflearn.errors import SettingsError
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings
 from mrflearn.execution.resources import choose_device, choose_dtype, require_memory
 from mrflearn.features.moments import Moments
+from mrflearn.graph.trigrams import OFFSETS
 from mrflearn.inference.trigrams import certified
-from mrflearn.models.trigrams import TrigramModel
+from mrflearn.models.trigrams import MOST_ORDER, TrigramModel
 from mrflearn.objectives.trigrams import (
     FEW_WORDS,
     TrigramFrequencies,
@@ -25,7 +26,7 @@ from mrflearn.training.outcome import EarlyStopping
 
 MOST_WORDS = {"cpu": 5_000, "cuda": 40_000}
 LOOKS = 20  # at the validation text, each of which costs an evaluation
-TABLES = 14  # of C^2 numbers that training holds at once
+TABLES = 20  # of C^2 numbers of training that are held at once; its certificate's count twice
 
 
 def train_trigrams(
@@ -41,10 +42,11 @@ def train_trigrams(
     usual = "float64" if moments.states <= FEW_WORDS else "float32"
     like = torch.zeros(1, dtype=choose_dtype(settings.dtype or usual), device=device)
     start = starting_point(moments, settings, like)
-    objective = TrigramLikelihood(start, TrigramFrequencies.of(moments, like))
+    scores = start.potentials()
+    objective = TrigramLikelihood(start, TrigramFrequencies.of(moments, like, scores))
     callbacks = []
     if valid is not None:
-        seen = TrigramFrequencies.of(valid, like)
+        seen = TrigramFrequencies.of(valid, like, scores)
         look = EarlyStopping(
             lambda model: objective.validation_bound(model, seen),
             patience=settings.max_iterations + 1,
@@ -67,7 +69,8 @@ def train_trigrams(
     model, reason = outcome.model.without_zeros(), outcome.reason
     if outcome.ending == "limit":
         reason = f"all {steps} steps are done: the learning rate has fallen to 0."
-    proven = certified(model.potentials(), objective.committed[1])
+    # The same field before zeros are left out, whose states the vector is over.
+    proven = certified(outcome.model.potentials(), objective.committed[1])
     return LiftedFit(replace(outcome, model=model, reason=reason), proven.bound)
 
 
@@ -81,6 +84,8 @@ def _check(moments: Moments, settings: LiftedSettings, device: torch.device) -> 
         raise SettingsError(
             f"scores of three words in a row are for a context of 2, not of {moments.context}."
         )
+    if not OFFSETS < settings.order <= MOST_ORDER:
+        raise SettingsError(f"order={settings.order}: n-grams of 3 to {MOST_ORDER} words.")
     if moments.states > MOST_WORDS[device.type]:
         raise SettingsError(
             f"{moments.states:,} words are too many for scores of three in a row (at most "
@@ -98,7 +103,8 @@ def _check(moments: Moments, settings: LiftedSettings, device: torch.device) -> 
 
 def starting_point(moments: Moments, settings: LiftedSettings, like: torch.Tensor) -> TrigramModel:
     """Where training begins: at an earlier model if one is given, else at independent words."""
-    start, earlier = TrigramModel.start(moments, settings.dims, settings.seed, like), settings.start
+    start = TrigramModel.start(moments, settings.dims, settings.seed, like, settings.order)
+    earlier = settings.start
     if earlier is None:
         return start
     if not isinstance(earlier, TrigramModel) or earlier.states != start.states:

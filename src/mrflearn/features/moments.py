@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 
 from mrflearn.errors import DataError
 from mrflearn.execution.executor import Executor
+from mrflearn.features.ngrams import NgramCounts, count_ngrams, sentence_stream
 from mrflearn.io import corpus
 from mrflearn.io.corpus import LINE_END_ID, Text, Vocabulary
 from mrflearn.io.files import PathLike
@@ -76,7 +77,8 @@ class Moments:
     `unary[x]` counts state x and `pairs[l]` the pairs at `offsets[l]`; sentences of `lengths[i]`
     words were seen `length_counts[i]` times (both empty where unknown).  `separator` is the id of
     `<S>`, None on a torus; `filler` of its occurrences only round up the number of positions.
-    `triples` are three states in a row, None where they were not counted.
+    `triples` are three states in a row, None where they were not counted; `longer` the n-grams of
+    orders 1 to n within sentences, where they were.  Sums of moments have none of the latter.
     """
 
     offsets: tuple[Offset, ...]
@@ -88,6 +90,7 @@ class Moments:
     vocabulary: Vocabulary | None = None
     filler: int = 0
     triples: TripleCounts | None = None
+    longer: tuple[NgramCounts, ...] = ()
 
     def __post_init__(self) -> None:
         last, positions = self.states - 1, self.positions
@@ -163,7 +166,8 @@ class Moments:
         lengths, counts = _sum([(own.lengths, own.length_counts) for own in (one, two)])
         pairs = [(pair.codes(two.states), pair.count) for pair in two.pairs]
         triples = None if two.triples is None else (two.triples.codes, two.triples.count)
-        return one._plus(two.unary, pairs, triples, lengths=lengths, length_counts=counts)
+        found = {"lengths": lengths, "length_counts": counts}
+        return one._plus(two.unary, pairs, triples, longer=(), **found)
 
     def rounded_up(self, multiple: int | None = None) -> Moments:
         """The same ring with separators added until N is a multiple (of K + 1 unless given).
@@ -335,11 +339,12 @@ def moments_of(
     vocabulary_size: int | None = None,
     min_count: int = 1,
     triples: bool = False,
+    order: int = 3,
 ) -> Moments:
     """The moments of a text over a vocabulary (its own with None), or given ones if they fit.
 
     `ids` are those of the text, where it has been encoded before; `vocabulary_size` and
-    `min_count` limit its own vocabulary.
+    `min_count` limit its own vocabulary.  With an `order` above 3 longer n-grams are counted, too.
     """
     if isinstance(text, Moments):
         _check_usable(text, context, vocabulary)
@@ -354,11 +359,16 @@ def moments_of(
         counts = corpus.count_corpus(text)
         vocabulary = Vocabulary.from_counts(counts, size=vocabulary_size, min_count=min_count)
     counter = MomentsCounter(vocabulary, context, triples=triples)
-    counter.add(corpus.encode_corpus(corpus.hold(text), vocabulary) if ids is None else ids)
+    ids = corpus.encode_corpus(corpus.hold(text), vocabulary) if ids is None else ids
+    counter.add(ids)
     moments = counter.moments()
     if not moments.words:
         name = f"{text}: " if isinstance(text, (str, os.PathLike)) else ""
         raise DataError(f"{name}there are no words in this text. Is the file empty?")
+    if order > 3:
+        stream, edge = sentence_stream(ids, vocabulary.separator), vocabulary.separator
+        longer = tuple(count_ngrams(stream, order, len(vocabulary), edge))
+        moments = replace(moments, longer=longer)
     return moments
 
 

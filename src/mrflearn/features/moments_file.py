@@ -101,7 +101,9 @@ def _moments(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Moment
         vocabulary=vocabulary,
         filler=int(header["filler"]),
         triples=None if triples is None else TripleCounts(triples, tensors["triple_counts"]),
-        **{name: tensors[name] for name in COUNTS},
+        unary=tensors["unary"],
+        lengths=tensors["lengths"],
+        length_counts=tensors["length_counts"],
     )
 
 

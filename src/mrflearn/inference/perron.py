@@ -213,7 +213,8 @@ def certify(
         after, below = matrices.right_step(right)
         # [Collatz, Wielandt] min (Mv/v) <= lambda <= max (Mv/v), for any positive v.
         growth = after - right
-        lower = max(lower, float(matrices.weights @ (below - right).amin(1)))
+        least = (growth if below is after else below - right).amin(1)
+        lower = max(lower, float(matrices.weights @ least))
         upper = min(upper, float(matrices.weights @ growth.amax(1)))
         if upper - lower <= tolerance:
             break

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.graph.trigrams import PairScores, TrigramPotentials
-from mrflearn.inference.trigrams import Table, next_log_probabilities
+from mrflearn.inference.trigrams import States, next_log_probabilities
 
 BEAM = 64  # beginnings that are kept
 
@@ -111,13 +111,13 @@ def best_fillings(
     begun = torch.full((1, 2), edge, device=scores.unary.device)
     total = scores.unary.new_zeros(1)
     for place, message in zip(places[2:-1], reversed(messages), strict=True):
-        first, second = begun[:, -2], begun[:, -1]
+        second = begun[:, -1]
         if place.word is not None:
             after = torch.full_like(second, place.word)
             begun = torch.cat((begun, after.unsqueeze(1)), 1)
             continue
         row = message if len(message) == 1 else message[second]
-        chances = (scores.next_scores(first, second) + row.log()).log_softmax(1)
+        chances = (scores.next_scores(begun[:, -2:]) + row.log()).log_softmax(1)
         total, begun = _extended(total, begun, chances, max(n, beam))
     gaps = [k + 2 for k, word in enumerate(line) if word is None]
     order = total.argsort(descending=True, stable=True)[:n].tolist()
@@ -126,7 +126,7 @@ def best_fillings(
 
 @torch.no_grad()
 def best_continuations(
-    scores: TrigramPotentials, right: Table, line: list[int], length: int, n: int, beam: int = BEAM
+    scores: TrigramPotentials, right: States, line: list[int], length: int, n: int, beam: int = BEAM
 ) -> list[Filling]:
     """The most probable next words of a sentence, so many at once or up to its end (`<S>`)."""
     edge = scores.separator
@@ -135,7 +135,7 @@ def best_continuations(
     start = begun.shape[1]
     for _ in range(length):
         ended = (begun[:, -1] == edge) & (begun.shape[1] > start)
-        chances = next_log_probabilities(scores, right, begun[:, -2], begun[:, -1])
+        chances = next_log_probabilities(scores, right, begun[:, -scores.offsets :])
         # After its end a sentence stays as it is.
         chances[ended] = -torch.inf
         chances[ended, edge] = 0.0

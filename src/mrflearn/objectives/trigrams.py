@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.features.moments import Moments
-from mrflearn.graph.trigrams import TrigramPotentials
-from mrflearn.inference.trigrams import TrigramMatrix
-from mrflearn.models.trigrams import SeenTriples, TrigramModel
+from mrflearn.graph.trigrams import TrigramPotentials, find_places
+from mrflearn.inference.trigrams import TrigramMatrix, first_vectors
+from mrflearn.models.trigrams import LONGER, SeenTriples, TrigramModel, longer_counts
 from mrflearn.objectives.base import Evaluation, Layout, Objective, Vector
 from mrflearn.objectives.problem import Diagonal, Penalty
 
@@ -37,17 +37,37 @@ class TrigramFrequencies:
     second: Int[Tensor, " p"]
     third: Int[Tensor, " p"]
     shares: Float[Tensor, " p"]
+    longer: tuple[Float[Tensor, " q"], ...] = ()  # of the potentials' longer n-grams
 
     @classmethod
-    def of(cls, moments: Moments, like: Tensor) -> TrigramFrequencies:
-        seen = SeenTriples.of(moments)
-        x, y, z = (torch.from_numpy(own).to(like.device) for own in seen.ends(moments.states))
-        return cls(x, y, z, torch.from_numpy(seen.count / seen.positions).to(like))
+    def of(
+        cls, moments: Moments, like: Tensor, scores: TrigramPotentials | None = None
+    ) -> TrigramFrequencies:
+        """Those of moments; and of the longer n-grams that potentials have scores of."""
+        seen, size = SeenTriples.of(moments), moments.states
+        x, y, z = (torch.from_numpy(own).to(like.device) for own in seen.ends(size))
+        longer = []
+        if scores is not None and scores.longer:
+            counts = longer_counts(moments, seen.codes, scores.offsets + 1)
+            place = find_places(scores.triples.codes, torch.from_numpy(seen.codes).to(like.device))
+            for own, (codes, count) in zip(scores.longer, counts, strict=True):
+                code = torch.from_numpy(codes).to(like.device)
+                below = place[code // size]
+                wanted = torch.where(below < 0, -1, below * size + code % size)
+                place = find_places(own.codes, wanted)
+                share = torch.from_numpy(count / seen.positions).to(like)
+                found = like.new_zeros(len(own.codes))
+                longer.append(found.index_add_(0, place[place >= 0], share[place >= 0]))
+        shares = torch.from_numpy(seen.count / seen.positions).to(like)
+        return cls(x, y, z, shares, tuple(longer))
 
     def mean_score(self, potentials: TrigramPotentials) -> Float[Tensor, ""]:
         """The mean over positions of all scores."""
         scores = potentials.scores(self.first, self.second, self.third)
-        return (self.shares * scores).sum(dtype=torch.float64)
+        total = (self.shares * scores).sum(dtype=torch.float64)
+        for own, longer in zip(self.longer, potentials.longer, strict=True):
+            total += (own * longer.weights).sum(dtype=torch.float64)
+        return total
 
 
 @final
@@ -56,17 +76,17 @@ class TrigramLikelihood(Objective[TrigramModel]):
 
     def __init__(self, model: TrigramModel, frequencies: TrigramFrequencies) -> None:
         self.model = model
-        size = model.states
-        own, shares = frequencies, frequencies.shares
-        sums = model.unary.new_zeros(size**2, dtype=torch.float64)
+        size, own, shares = model.states, frequencies, frequencies.shares
         counted = {}
         for name, code in (("pairs", own.second * size + own.third),
                            ("skips", own.first * size + own.third)):  # fmt: skip
-            sums.zero_().index_put_((code,), shares.double(), accumulate=True)
-            counted[name] = sums[model.codes[name]].to(shares)
-        self.shares = {**counted, "triples": shares}
-        vector = model.unary.new_ones(2, size, size)
-        self.committed, self.warm = (vector[0], vector[1]), (vector[0], vector[1])
+            sums = shares.new_zeros(len(model.codes[name]), dtype=torch.float64)
+            place = torch.searchsorted(model.codes[name], code)
+            sums.index_put_((place,), shares.double(), accumulate=True)
+            counted[name] = sums.to(shares)
+        longer = dict(zip(LONGER, own.longer, strict=False))
+        self.shares = {**counted, "triples": shares, **longer}
+        self.committed = self.warm = first_vectors(model.potentials())
         self.latest: Tensor | None = None
         self.log_partition = torch.tensor(torch.nan, dtype=torch.float64)
 
@@ -82,6 +102,7 @@ class TrigramLikelihood(Objective[TrigramModel]):
             "pairs": near.view(-1)[model.codes["pairs"]],
             "skips": far.view(-1)[model.codes["skips"]],
             "triples": scores.triples.weights,
+            **dict(zip(LONGER, (own.weights for own in scores.longer), strict=False)),
         }
         text = sum(self.shares[name].double() @ own.double() for name, own in means.items())
         matrix = TrigramMatrix.of_tables(scores, near, far)
@@ -90,10 +111,11 @@ class TrigramLikelihood(Objective[TrigramModel]):
             left, right = matrix.follow(left, right, FEW_STEPS, FEW_TOLERANCE)
         found = matrix.quotient(left, right)
         self.warm = found.left, found.right
-        near, far, triples = found.marginals
+        near, far, triples, *longer = found.marginals.parts
         near.view(-1)[model.codes["pairs"]] -= self.shares["pairs"]
         far.view(-1)[model.codes["skips"]] -= self.shares["skips"]
-        slopes = model.pull_back(near, far, triples - self.shares["triples"])
+        apart = [own - self.shares[name] for name, own in zip(LONGER, longer, strict=False)]
+        slopes = model.pull_back(near, far, triples - self.shares["triples"], apart)
         self.latest, self.log_partition = vector.clone(), found.value
         return Evaluation(found.value - text, self.layout.flatten(slopes))
 
@@ -123,8 +145,9 @@ class TrigramLikelihood(Objective[TrigramModel]):
 
 
 PRIOR, EXPONENT, RARE = 5.2, 0.6, 0.1  # L2 of vectors in nats per text, by (C frequency + RARE)
-DISCOUNTS = {"pairs": 0.62, "skips": 0.78, "triples": 0.58}  # L1 of sparse scores, nats per text
-RIDGES = {"pairs": 0.19, "skips": 0.29, "triples": 0.1}  # and L2
+# L1 of sparse scores, nats per text, and L2
+DISCOUNTS = {"pairs": 0.62, "skips": 0.78, "triples": 0.58, "order4": 0.6, "order5": 0.6}
+RIDGES = {"pairs": 0.19, "skips": 0.29, "triples": 0.1, "order4": 0.1, "order5": 0.1}
 SPARSE_STEP, UNSEEN_STEP = 16 / 3, 1e-6  # of sparse scores and unseen words' relative to others
 
 
@@ -141,9 +164,9 @@ def trigram_penalty(
     frequency = torch.from_numpy(moments.unary / positions) * moments.states
     each = (PRIOR / positions if l2 is None else l2) * (frequency + RARE) ** EXPONENT
     factor = 1 / positions if l1 is None else l1 / DISCOUNTS["triples"]
-    strengths: dict[str, float | Tensor] = {name: factor * own for name, own in RIDGES.items()}
+    strengths: dict[str, float | Tensor] = {name: factor * RIDGES[name] for name in model.sparse}
     strengths |= dict.fromkeys(model.vectors, each.unsqueeze(1))
-    return Penalty({name: factor * own for name, own in DISCOUNTS.items()}, strengths)
+    return Penalty({name: factor * DISCOUNTS[name] for name in model.sparse}, strengths)
 
 
 def trigram_scaling(model: TrigramModel, moments: Moments) -> Diagonal:
