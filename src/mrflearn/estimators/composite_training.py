@@ -30,6 +30,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.composite_memory import (
+    Memory,
+    class_sizes,
+    composite_words,
+    join_sources,
+    longer_order,
+    source_names,
+)
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import choose_device, choose_dtype
 from mrflearn.features.document_stream import DocumentStream
@@ -49,6 +57,7 @@ from mrflearn.models.composite_lm import (
     stream_of,
 )
 from mrflearn.models.ngram import NgramLevel, bucket_count
+from mrflearn.models.token_mixture import TokenMixture, cache_scores
 from mrflearn.models.topics import PLSA, best_strength
 from mrflearn.objectives.base import under
 from mrflearn.objectives.expected_counts import (
@@ -219,6 +228,7 @@ class CompositeFit(NamedTuple):
     vocabulary: Vocabulary
     names: tuple[str, ...]  # of symbols, phrases first
     ngrams: NgramLevel | None
+    memory: Memory | None  # None: words come from the composite model alone
     tag_of_word: Figures  # p(preterminal | word), which the n-gram model knows tags by
     prior: Figures  # shares of topics in the training text
     strength: float  # tokens that the prior is worth
@@ -278,6 +288,7 @@ class CompositeTraining:
             self.vocabulary,
             self.grammar.names,
             NgramLevel.learn(self.text.stream, order, self.vocabulary) if order > 1 else None,
+            self.learn_memory(record) if self.settings.cache else None,
             record["tag_of_word"].double().cpu().numpy(),
             topic_prior(record["documents"]),
             float(record["strength"]),
@@ -348,6 +359,34 @@ class CompositeTraining:
         ]
         found = {"tags": model.tags, "tag_of_word": self._tag_shares(tags)}
         return {**record, **found, "strength": torch.tensor(strength, dtype=torch.float64)}, trials
+
+    def learn_memory(self, record: Parameters) -> Memory:
+        """An n-gram model of the text, and weights of all sources by the folds.
+
+        The words of a document so far are those of all folds: the document is what it is.
+        """
+        text, words, order = self.text, self.vocabulary, self.settings.order
+        trials, size = self.deleted_models(record)[1], len(text.stream) - 1
+        own, topics, given = np.full(size, np.nan), np.zeros(size), np.ones(size)
+        bucket, judged = np.zeros(size, np.int64), np.zeros(size, bool)
+        for trial, fold in zip(trials, self.folds, strict=False):
+            others = np.setdiff1d(np.arange(len(text)), fold.sentences)
+            rest = text.part(others if len(others) else fold.sentences)
+            level = NgramLevel.learn(rest.stream, longer_order(order), words)
+            places = text.places(fold.sentences, ends=True)
+            given[places] = np.exp(level.model.log_probabilities(fold.text.stream))
+            bucket[places] = level.buckets(fold.text.stream)
+            found = composite_words(trial.model, fold.text, trial.batches, trial.documents)
+            own[places], topics[places] = found[0], 0 if found[1] is None else found[1]
+            derived = np.concatenate([batch.sentences for batch in trial.batches])
+            judged[text.places(fold.sentences[derived], ends=True)] = True
+        names = source_names(self.shape, order)
+        own_topics = topics if "topics" in names else None
+        caches = cache_scores(text, order, given)
+        values, classes = join_sources(own, given, bucket, own_topics, caches, order)
+        sizes = class_sizes(order)
+        mixture = TokenMixture.fit(names, values[judged], classes[judged], sizes)
+        return Memory(NgramLevel.learn(text.stream, longer_order(order), words), mixture)
 
     def learn_weights(self, record: Parameters, *, tied: bool) -> tuple[Parameters, bool]:
         """Fits weights of levels to the folds; True where the user asked to stop.
