@@ -172,6 +172,7 @@ class CompositeLanguageModel(CompositeQuestions):
             tensors |= _level_tensors("ngram", level)
         if fit.memory is not None:
             tensors |= _level_tensors("memory", fit.memory.level)
+            tensors["mixture.unigrams"] = torch.from_numpy(fit.memory.unigrams)
             tensors["mixture.weights"] = torch.from_numpy(fit.memory.mixture.weights)
         learned = {
             "words": list(fit.vocabulary.words),
@@ -216,7 +217,8 @@ class CompositeLanguageModel(CompositeQuestions):
             if weights.shape != sizes or len(sources) != sizes[1]:
                 raise DataError("it has weights for other sources than it has")
             longer = _read_level("memory", vocabulary, longer_order(self.order), tensors)
-            memory = Memory(longer, TokenMixture(sources, weights))
+            unigrams = tensors["mixture.unigrams"].cpu().numpy()
+            memory = Memory(longer, unigrams, TokenMixture(sources, weights))
         self.fit_ = CompositeFit(
             model,
             vocabulary,

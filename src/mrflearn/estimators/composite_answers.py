@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
-from mrflearn.estimators.composite_memory import TOPIC_LEVEL, composite_words, join_sources
+from mrflearn.estimators.composite_memory import TOPIC_LEVEL, join_sources, own_sources
 from mrflearn.estimators.composite_training import CompositeFit
 from mrflearn.estimators.text_score import OpenVocabulary, TextScore, best_words
 from mrflearn.execution.resources import one_thread
@@ -284,10 +284,10 @@ class CompositeQuestions(Estimator, OpenVocabulary):
             raise DataError(NOTHING)
         assert fit.memory is not None  # noqa: S101 - callers have looked
         level, shares = fit.memory.level, torch.from_numpy(folded.before).to(fit.model.weights)
-        own, topics = composite_words(fit.model, text, ready, shares)
+        own = own_sources(fit.model, text, ready, shares, fit.words_of_tags)
         given = np.exp(level.model.log_probabilities(text.stream))
         caches = cache_scores(text, order, given)
-        found = join_sources(own, given, level.buckets(text.stream), topics, caches, order)
+        found = join_sources(own, given, level.buckets(text.stream), caches, order)
         with np.errstate(divide="ignore"):
             return text, np.log(fit.memory.mixture.of(*found))
 
@@ -343,41 +343,50 @@ class CompositeQuestions(Estimator, OpenVocabulary):
         `before` is the stream of the document's sentences before, `shares` what topics they have.
         """
         fit, order = self.fit_, self.order
-        own = self._derived(ids, shares)
+        model, separator, size = fit.model, fit.vocabulary.separator, len(fit.vocabulary)
+        emissions = {"composite": self._emission(ids, shares)}
         if fit.memory is None:
-            return own
-        level, model, words = fit.memory.level, fit.model, np.arange(len(fit.vocabulary))
-        given, topics = np.exp(level.model.next_symbol(ids)), None
+            return self._derived(ids, shares, emissions)["composite"]
+        if fit.words_of_tags is not None:
+            emissions["grammar"] = fit.words_of_tags
+        own = self._derived(ids, shares, emissions)
         if "topics" in fit.memory.mixture.names:
-            table = model.tables[model.shape.levels.index(TOPIC_LEVEL)][: len(words), 0]
-            topics = table.double().cpu().numpy() @ shares
-            if not model.shape.ends:
-                topics[fit.vocabulary.separator] = 0
-        stream = np.array([fit.vocabulary.separator, *ids, fit.vocabulary.unknown], np.int64)
-        bucket = np.full(len(words), level.buckets(stream)[-1])
+            table = model.tables[model.shape.levels.index(TOPIC_LEVEL)][:size, 0]
+            own["topics"] = table.double().cpu().numpy() @ shares
+            own["topics"][separator] *= model.shape.ends
+        level = fit.memory.level
+        given = np.exp(level.model.next_symbol(ids))
+        stream = np.array([separator, *ids, fit.vocabulary.unknown], np.int64)
+        bucket = np.full(size, level.buckets(stream)[-1])
         caches = next_in_caches(np.concatenate([before, ids]).astype(np.int64), order, given)
-        return fit.memory.mixture.of(*join_sources(own, given, bucket, topics, caches, order))
+        return fit.memory.mixture.of(*join_sources(own, given, bucket, caches, order))
 
-    def _derived(self, ids: Sequence[int], shares: Figures) -> Figures:
-        """p(word) of every word after the beginning of a sentence by the composite model alone.
+    def _derived(
+        self, ids: Sequence[int], shares: Figures, emissions: dict[str, Figures]
+    ) -> dict[str, Figures]:
+        """p(word) of every word after the beginning of a sentence, by each p(word | preterminal).
 
-        All are nan where its grammar has no sentence that begins so.
+        All are nan where the grammar has no sentence that begins so.
         """
-        fit = self.fit_
+        fit, found = self.fit_, dict[str, Figures]()
         model, wiring = fit.model, fit.model.shape.grammar
-        figures = self._emission(ids, shares)
         if wiring is None:
-            return np.asarray(figures[:, 0])
-        scores = torch.zeros(0, wiring.preterminals, dtype=torch.float64)
-        for batch in self._ready([[fit.vocabulary.decode(ids)]])[1]:  # one, or none without words
-            scores = self._scores(batch, torch.from_numpy(shares)[None]).double().cpu()
+            return {name: emission[:, 0] for name, emission in emissions.items()}
         logs = (model.rules.double().cpu(), model.start.double().cpu())
-        found = Prefix.of(*logs, wiring.to(torch.device("cpu")))(scores.log())
-        if not fit.memory is None and found.begins[-1] == -torch.inf:
-            return np.full(len(fit.vocabulary), np.nan)
-        chances = figures @ found.follows[-1].exp().numpy()
-        chances[fit.vocabulary.separator] = float(found.ends[-1].exp())
-        return np.asarray(chances)
+        prefix = Prefix.of(*logs, wiring.to(torch.device("cpu")))
+        for name, emission in emissions.items():
+            scores = torch.zeros(0, wiring.preterminals, dtype=torch.float64)
+            if name == "grammar":
+                scores = torch.from_numpy(emission[np.asarray(ids, np.int64)])
+            elif ids:
+                (batch,) = self._ready([[fit.vocabulary.decode(ids)]])[1]
+                scores = self._scores(batch, torch.from_numpy(shares)[None]).double().cpu()
+            beliefs = prefix(scores.log())
+            chances = emission @ beliefs.follows[-1].exp().numpy()
+            chances[fit.vocabulary.separator] = float(beliefs.ends[-1].exp())
+            known = beliefs.begins[-1] > -torch.inf or fit.memory is None
+            found[name] = chances if known else np.full_like(chances, np.nan)
+        return found
 
     @torch.no_grad()
     def _emission(self, context: Sequence[int], shares: Figures) -> Figures:

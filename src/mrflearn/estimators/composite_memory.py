@@ -18,6 +18,7 @@ from torch import Tensor
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
 from mrflearn.inference.charts import Prefix
+from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.composite_lm import (
     CompositeModel,
     CompositeShape,
@@ -46,9 +47,10 @@ def longer_order(order: int) -> int:
 
 
 class Memory(NamedTuple):
-    """An n-gram model of the whole text and the weights of all sources."""
+    """An n-gram model of the whole text, p(word) in it, and the weights of all sources."""
 
     level: NgramLevel
+    unigrams: Figures
     mixture: TokenMixture
 
 
@@ -60,9 +62,10 @@ class SourceScores(NamedTuple):
 
 
 def source_names(shape: CompositeShape, order: int) -> tuple[str, ...]:
-    """The composite model, an n-gram model, topics where they have a level, caches."""
+    """The composite model, its grammar alone, an n-gram model, topics alone, and caches."""
+    grammar = ("grammar",) if shape.grammar is not None and order > 1 else ()
     topics = ("topics",) if TOPIC_LEVEL in shape.levels and shape.topics > 1 else ()
-    return "composite", "n-gram", *topics, *cache_names(order)
+    return "composite", *grammar, *topics, "n-gram", *cache_names(order)
 
 
 def class_sizes(order: int) -> tuple[int, int, int]:
@@ -71,44 +74,59 @@ def class_sizes(order: int) -> tuple[int, int, int]:
 
 
 def join_sources(
-    own: Figures,
-    given: Figures,
-    bucket: Counts,
-    topics: Figures | None,
-    caches: CacheScores,
-    order: int,
+    own: dict[str, Figures], given: Figures, bucket: Counts, caches: CacheScores, order: int
 ) -> SourceScores:
-    """The columns of `source_names`; where a derivation has no say (nan) the n-gram model has."""
-    first = [np.where(np.isnan(own), given, own), given, *([] if topics is None else [topics])]
+    """All sources, by `source_names`; where a derivation has no say (nan) `given` n-grams have."""
+    first = [np.where(np.isnan(column), given, column) for column in own.values()]
     histories, kinds, _ = class_sizes(order)
     classes = caches.classes + histories * kinds * bucket
-    return SourceScores(np.column_stack([*first, caches.values]), classes)
+    return SourceScores(np.column_stack([*first, given, caches.values]), classes)
+
+
+def unigrams_of(stream: Counts, vocabulary: Vocabulary) -> Figures:
+    """p(word) of a text, as an n-gram model of order 1 has it."""
+    return np.exp(NgramLevel.learn(stream, 1, vocabulary).model.tables[0].log_probability)
+
+
+def words_of_tags(tag_of_word: Figures, unigrams: Figures) -> Figures:
+    """p(word | preterminal) by Bayes' rule, (words, preterminals); ends are no words."""
+    joint = tag_of_word * unigrams[:, None]
+    return np.asarray(joint / joint.sum(axis=0))
 
 
 @torch.no_grad()
-def composite_words(
-    model: CompositeModel, text: DocumentStream, ready: Sequence[TokenBatch], shares: Tensor
-) -> tuple[Figures, Figures | None]:
-    """p(token | those before) by the model, and by topics alone if they have a level of their own.
+def own_sources(
+    model: CompositeModel,
+    text: DocumentStream,
+    ready: Sequence[TokenBatch],
+    shares: Tensor,
+    words: Figures | None,
+) -> dict[str, Figures]:
+    """p(token | those before) by the composite model, by its grammar and by its topics alone.
 
-    Tokens are all of the text, ends too; those of sentences in no batch have nan.
+    Tokens are all of the text, ends too; those of sentences in no batch have nan.  `words` is
+    p(word | preterminal), None where the grammar alone is no source.
     """
     shape, size = model.shape, len(text.stream) - 1
-    own, prefix = np.full(size, np.nan), None
-    place = shape.levels.index(TOPIC_LEVEL) if "topics" in source_names(shape, 1) else None
-    topics = None if place is None else np.zeros(size)
+    found = {name: np.full(size, np.nan) for name in source_names(shape, 1 + (words is not None))}
+    columns = {name: found[name] for name in ("composite", "grammar", "topics") if name in found}
+    prefix = None
     if shape.grammar is not None:
         prefix = Prefix.of(model.rules.double(), model.start.double(), shape.grammar)
+    made = None if words is None else torch.from_numpy(words).to(shares.device)
     for batch in ready:
         tokens = batch.to(model)
-        given = shares[tokens.document]
-        scores = explain(model, tokens, given).scores
-        if prefix is None:
-            found = scores[:, 0]
-        else:
-            found = prefix.next_words(model.potentials(scores.double(), tokens.lengths))
-        own[text.places(batch.sentences, ends=True)] = found.double().cpu().numpy()
-        if topics is not None and place is not None:
-            value = (model.tables[place][tokens.rows[0], 0] * given).sum(dim=1)
-            topics[text.places(batch.sentences, ends=shape.ends)] = value.double().cpu().numpy()
-    return own, topics
+        given, places = shares[tokens.document], text.places(batch.sentences, ends=True)
+        scores = {"composite": explain(model, tokens, given).scores.double()}
+        if made is not None and prefix is not None:
+            scores["grammar"] = made[tokens.rows[0]]
+        for name, score in scores.items():
+            potentials = None if prefix is None else model.potentials(score, tokens.lengths)
+            value = score[:, 0] if potentials is None else prefix.next_words(potentials)
+            columns[name][places] = value.cpu().numpy()
+        if "topics" in columns:
+            table = model.tables[shape.levels.index(TOPIC_LEVEL)]
+            value = (table[tokens.rows[0], 0] * given).sum(dim=1).double().cpu().numpy()
+            columns["topics"][places] = 0
+            columns["topics"][text.places(batch.sentences, ends=shape.ends)] = value
+    return columns

@@ -33,10 +33,12 @@ from mrflearn.errors import DataError
 from mrflearn.estimators.composite_memory import (
     Memory,
     class_sizes,
-    composite_words,
     join_sources,
     longer_order,
+    own_sources,
     source_names,
+    unigrams_of,
+    words_of_tags,
 )
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import choose_device, choose_dtype
@@ -108,6 +110,7 @@ class FoldTrial(NamedTuple):
     model: CompositeModel
     documents: Float[Tensor, "d h"]
     batches: Sequence[TokenBatch]
+    tag_of_word: Float[Tensor, "w a"]
 
 
 def weight_step(
@@ -129,7 +132,7 @@ def weight_step(
     def step(parameters: Parameters) -> tuple[float, Parameters]:
         weights = parameters["weights"]
         value, used = 0.0, torch.zeros_like(weights)
-        for model, documents, own in trials:
+        for model, documents, own, _ in trials:
             found = expect(replace(model, weights=weights), documents, own, executor)
             value, used = value + found.log_likelihood, used + found.weights
         seen.append((value, used))
@@ -235,6 +238,13 @@ class CompositeFit(NamedTuple):
     history: tuple[Row, ...]  # of the training text and a treebank's rules, round after round
     held_out: tuple[float, ...]  # log-likelihoods of folds judged by others, between rounds
     reason: str
+
+    @property
+    def words_of_tags(self) -> Figures | None:
+        """p(word | preterminal) of the grammar alone, where it is a source of words."""
+        if self.memory is None or "grammar" not in self.memory.mixture.names:
+            return None
+        return words_of_tags(self.tag_of_word, self.memory.unigrams)
 
 
 @final
@@ -344,18 +354,19 @@ class CompositeTraining:
             own = batches(fold.text, fold.scores(record["tag_of_word"]), shape, longest)
             counts.append(expect(model, documents, own, self.executor))
         tags = torch.stack([found.tags for found in counts]).sum(dim=0)
-        model = replace(model, tags=tags.sum(dim=0) / tags.sum())
+        model, tagged = replace(model, tags=tags.sum(dim=0) / tags.sum()), list[Tensor]()
         # The first folds, as many as weights need.
         judged = np.cumsum([len(fold.text.stream) for fold in self.folds])
         for number in range(min(len(judged), 1 + int(np.searchsorted(judged, MOST_JUDGED)))):
             rest, fold = counts_of_others(counts, number), self.folds[number]
-            scores = fold.scores(self._tag_shares(rest.tags))
+            tagged.append(self._tag_shares(rest.tags))
+            scores = fold.scores(tagged[-1])
             own = batches(fold.text, scores, shape, longest, by_sentence=True)
             texts.append((deleted_model(model, rest, self.prior), fold.text, own))
         strength, shares = best_strength(texts, topic_prior(documents))
         trials = [
-            FoldTrial(deleted, torch.from_numpy(own).to(documents), _derived(ready))
-            for (deleted, _, ready), own in zip(texts, shares, strict=True)
+            FoldTrial(deleted, torch.from_numpy(own).to(documents), _derived(ready), words)
+            for (deleted, _, ready), own, words in zip(texts, shares, tagged, strict=True)
         ]
         found = {"tags": model.tags, "tag_of_word": self._tag_shares(tags)}
         return {**record, **found, "strength": torch.tensor(strength, dtype=torch.float64)}, trials
@@ -366,27 +377,31 @@ class CompositeTraining:
         The words of a document so far are those of all folds: the document is what it is.
         """
         text, words, order = self.text, self.vocabulary, self.settings.order
-        trials, size = self.deleted_models(record)[1], len(text.stream) - 1
-        own, topics, given = np.full(size, np.nan), np.zeros(size), np.ones(size)
-        bucket, judged = np.zeros(size, np.int64), np.zeros(size, bool)
+        names, size = source_names(self.shape, order), len(text.stream) - 1
+        trials, own = self.deleted_models(record)[1], dict[str, Figures]()
+        given, bucket, judged = np.ones(size), np.zeros(size, np.int64), np.zeros(size, bool)
         for trial, fold in zip(trials, self.folds, strict=False):
             others = np.setdiff1d(np.arange(len(text)), fold.sentences)
-            rest = text.part(others if len(others) else fold.sentences)
-            level = NgramLevel.learn(rest.stream, longer_order(order), words)
-            places = text.places(fold.sentences, ends=True)
+            rest = text.part(others if len(others) else fold.sentences).stream
+            level, places = (
+                NgramLevel.learn(rest, longer_order(order), words),
+                text.places(fold.sentences, ends=True),
+            )
             given[places] = np.exp(level.model.log_probabilities(fold.text.stream))
             bucket[places] = level.buckets(fold.text.stream)
-            found = composite_words(trial.model, fold.text, trial.batches, trial.documents)
-            own[places], topics[places] = found[0], 0 if found[1] is None else found[1]
+            shares, made = trial.tag_of_word.double().cpu().numpy(), None
+            if "grammar" in names:
+                made = words_of_tags(shares, unigrams_of(rest, words))
+            found = own_sources(trial.model, fold.text, trial.batches, trial.documents, made)
+            for name, column in found.items():
+                own.setdefault(name, np.full(size, np.nan))[places] = column
             derived = np.concatenate([batch.sentences for batch in trial.batches])
             judged[text.places(fold.sentences[derived], ends=True)] = True
-        names = source_names(self.shape, order)
-        own_topics = topics if "topics" in names else None
         caches = cache_scores(text, order, given)
-        values, classes = join_sources(own, given, bucket, own_topics, caches, order)
-        sizes = class_sizes(order)
-        mixture = TokenMixture.fit(names, values[judged], classes[judged], sizes)
-        return Memory(NgramLevel.learn(text.stream, longer_order(order), words), mixture)
+        values, classes = join_sources(own, given, bucket, caches, order)
+        mixture = TokenMixture.fit(names, values[judged], classes[judged], class_sizes(order))
+        level = NgramLevel.learn(text.stream, longer_order(order), words)
+        return Memory(level, unigrams_of(text.stream, words), mixture)
 
     def learn_weights(self, record: Parameters, *, tied: bool) -> tuple[Parameters, bool]:
         """Fits weights of levels to the folds; True where the user asked to stop.
