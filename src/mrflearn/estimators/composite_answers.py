@@ -12,7 +12,12 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
-from mrflearn.estimators.composite_memory import TOPIC_LEVEL, join_sources, own_sources
+from mrflearn.estimators.composite_memory import (
+    TOPIC_LEVEL,
+    SourceScores,
+    join_sources,
+    own_sources,
+)
 from mrflearn.estimators.composite_training import CompositeFit
 from mrflearn.estimators.text_score import OpenVocabulary, TextScore, best_words
 from mrflearn.execution.resources import one_thread
@@ -91,6 +96,24 @@ class CompositeQuestions(Estimator, OpenVocabulary):
         tokens, words = text.stream[1:], self.vocabulary_
         marks = tokens == words.separator, tokens == words.unknown
         return TextScore.of_tokens(TokenScores(scores, *marks))
+
+    @one_thread()
+    def source_scores(self, X: Documents) -> SourceScores:
+        """What each source of words makes of every token, and all of them together.
+
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
+
+        Returns
+        -------
+        SourceScores
+            `columns`, the probabilities of words and sentence ends in order by source; `classes`
+            of what stands before; `mixed`, the probabilities by the whole model.
+
+        """
+        return self._source_scores(hold_documents(X))[1]
 
     @one_thread()
     def parse(
@@ -278,18 +301,26 @@ class CompositeQuestions(Estimator, OpenVocabulary):
 
     def _token_scores(self, documents: Sequence[Document]) -> tuple[DocumentStream, Figures]:
         """log p of each token after those before it in its document, by all sources."""
+        text, found = self._source_scores(documents)
+        with np.errstate(divide="ignore"):
+            return text, np.log(found.mixed)
+
+    def _source_scores(self, documents: Sequence[Document]) -> tuple[DocumentStream, SourceScores]:
         fit, order = self.fit_, self.order
         text, ready, folded = self._folded(documents)
         if not len(text):
             raise DataError(NOTHING)
-        assert fit.memory is not None  # noqa: S101 - callers have looked
-        level, shares = fit.memory.level, torch.from_numpy(folded.before).to(fit.model.weights)
+        shares = torch.from_numpy(folded.before).to(fit.model.weights)
         own = own_sources(fit.model, text, ready, shares, fit.words_of_tags)
+        if fit.memory is None:
+            return text, SourceScores(
+                own, np.zeros(len(text.stream) - 1, np.int64), own["composite"]
+            )
+        level = fit.memory.level
         given = np.exp(level.model.log_probabilities(text.stream))
         caches = cache_scores(text, order, given)
-        found = join_sources(own, given, level.buckets(text.stream), caches, order)
-        with np.errstate(divide="ignore"):
-            return text, np.log(fit.memory.mixture.of(*found))
+        joined = join_sources(own, given, level.buckets(text.stream), caches, order)
+        return text, fit.memory.mix(joined)
 
     def _ready(self, documents: Sequence[Document]) -> tuple[DocumentStream, list[TokenBatch]]:
         """Documents in batches, each sentence with topic shares of its own."""
@@ -359,7 +390,7 @@ class CompositeQuestions(Estimator, OpenVocabulary):
         stream = np.array([separator, *ids, fit.vocabulary.unknown], np.int64)
         bucket = np.full(size, level.buckets(stream)[-1])
         caches = next_in_caches(np.concatenate([before, ids]).astype(np.int64), order, given)
-        return fit.memory.mixture.of(*join_sources(own, given, bucket, caches, order))
+        return fit.memory.mix(join_sources(own, given, bucket, caches, order)).mixed
 
     def _derived(
         self, ids: Sequence[int], shares: Figures, emissions: dict[str, Figures]

@@ -46,6 +46,14 @@ def longer_order(order: int) -> int:
     return max(order, LONGER) if order > 1 else 1
 
 
+class SourceScores(NamedTuple):
+    """What each source makes of each token, the class of what is before, and the mixture of all."""
+
+    columns: dict[str, Figures]
+    classes: Counts
+    mixed: Figures
+
+
 class Memory(NamedTuple):
     """An n-gram model of the whole text, p(word) in it, and the weights of all sources."""
 
@@ -53,12 +61,11 @@ class Memory(NamedTuple):
     unigrams: Figures
     mixture: TokenMixture
 
-
-class SourceScores(NamedTuple):
-    """What each source makes of each token, (tokens, sources), and the class of what is before."""
-
-    values: Figures
-    classes: Counts
+    def mix(self, joined: tuple[Figures, Counts]) -> SourceScores:
+        """The sources that `join_sources` gave, by name, and their mixture."""
+        values, classes = joined
+        columns = dict(zip(self.mixture.names, values.T, strict=True))
+        return SourceScores(columns, classes, self.mixture.of(values, classes))
 
 
 def source_names(shape: CompositeShape, order: int) -> tuple[str, ...]:
@@ -75,12 +82,12 @@ def class_sizes(order: int) -> tuple[int, int, int]:
 
 def join_sources(
     own: dict[str, Figures], given: Figures, bucket: Counts, caches: CacheScores, order: int
-) -> SourceScores:
+) -> tuple[Figures, Counts]:
     """All sources, by `source_names`; where a derivation has no say (nan) `given` n-grams have."""
     first = [np.where(np.isnan(column), given, column) for column in own.values()]
     histories, kinds, _ = class_sizes(order)
     classes = caches.classes + histories * kinds * bucket
-    return SourceScores(np.column_stack([*first, given, caches.values]), classes)
+    return np.column_stack([*first, given, caches.values]), classes
 
 
 def unigrams_of(stream: Counts, vocabulary: Vocabulary) -> Figures:

@@ -227,11 +227,10 @@ class Prefix:
         words, sizes = potentials.padded_words, potentials.lengths.cpu()
         first = sizes.cumsum(0) - sizes + torch.arange(len(sizes))
         result = words.new_full((int(sizes.sum()) + len(sizes),), torch.nan)
-        # All charts, and for one word all rules, of as many sentences as are done at once.
-        cost = self.shape.symbols * (2 * self.shape.phrases) + len(self.shape)
+        cost = len(self.shape) + self.shape.symbols  # of what is due at a word, per word before
         for length in sizes.unique().tolist():
             mine = (sizes == length).nonzero()[:, 0]
-            each = (length + 1) ** 2 * (self.shape.symbols + 4 * self.shape.phrases) + cost
+            each = (length + 1) ** 2 * (self.shape.symbols + 4 * self.shape.phrases) + length * cost
             for own in mine.split(max(1, _elements(words) // each)):
                 places = first[own, None] + torch.arange(length + 1)
                 tokens = places[:, :length] - own[:, None]
@@ -264,8 +263,12 @@ class Prefix:
         places = torch.arange(k, device=above.device)
         left, best = shifted_exp(inside[:, :, places, k - places].permute(1, 2, 0), 2)
         weights, top = shifted_exp((above + best.unsqueeze(2)).flatten(1), 1)
-        pairs = weights.view_as(above).transpose(1, 2) @ left
-        each = pairs[:, shape.parent, shape.left] * self.rules.exp()
+        weights = weights.view_as(above)
+        if shape.dense:
+            each = (weights.transpose(1, 2) @ left)[:, shape.parent, shape.left]
+        else:  # few of all pairs are needed
+            each = (weights[..., shape.parent] * left[..., shape.left]).sum(dim=1)
+        each = each * self.rules.exp()
         due = above.new_zeros(b, shape.symbols).index_add(1, shape.right, each)
         return due.log() + top.unsqueeze(1)
 
