@@ -19,6 +19,7 @@ LONGEST = 40
 FRESH = 2006  # the seed of the built-in test documents; settings were chosen on text of seed 1
 JUDGED_BEFORE = 0  # of every ten documents the one that is held out
 FRESH_TREES, FRESH_BROWN = 5, 3  # and the one to test on, which no setting was chosen on
+PLAIN = 60  # documents
 TREES_PER_DOCUMENT = 20  # the sample has lost its documents: runs of sentences stand for them
 
 
@@ -70,6 +71,24 @@ def brown(data: Path, documents: int, trees: list[Tree]) -> Text:
 
     Short sentences only.  It has no trees of its own: its grammar starts from another text's.
     """
+    found = [
+        [[word.lower() for word in words] for words in document if len(words) <= LONGEST]
+        for document in _brown(data, documents)
+    ]
+    return Text(*_divide(found, FRESH_BROWN), trees, vocabulary_size=10_000)
+
+
+def plain(data: Path) -> Text:
+    """The first 60 Brown documents as they are; the next six to test on, six more held out.
+
+    Little text, sentences of any length, every word known, and no trees.
+    """
+    found = _brown(data, PLAIN + 12)
+    return Text(found[:PLAIN], found[PLAIN + 6 :], found[PLAIN : PLAIN + 6], [])
+
+
+def _brown(data: Path, documents: int) -> Documents:
+    """The words of the first Brown documents."""
     found: Documents = []
     with gzip.open(data / "brown" / "brown-tagged.txt.gz", "rt", encoding="utf-8") as stream:
         for line in stream:
@@ -77,11 +96,9 @@ def brown(data: Path, documents: int, trees: list[Tree]) -> Text:
                 if len(found) == documents:
                     break
                 found.append([])
-                continue
-            words = [token.rsplit("/", 1)[0].lower() for token in line.split()]
-            if len(words) <= LONGEST:
+            elif words := [token.rsplit("/", 1)[0] for token in line.split()]:
                 found[-1].append(words)
-    return Text(*_divide(found, FRESH_BROWN), trees, vocabulary_size=10_000)
+    return found
 
 
 def _divide(documents: list[D], fresh: int) -> tuple[list[D], list[D], list[D]]:

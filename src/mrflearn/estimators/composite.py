@@ -14,6 +14,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.composite_answers import CompositeQuestions
+from mrflearn.estimators.composite_memory import Memory, class_sizes, longer_order, source_names
 from mrflearn.estimators.composite_training import CompositeFit, CompositeTraining, rows_of
 from mrflearn.execution.executor import Executor, executor_for
 from mrflearn.execution.resources import one_thread
@@ -24,6 +25,7 @@ from mrflearn.kernels.rules import RULE_COLUMNS, RuleShape
 from mrflearn.models.composite_lm import GIVEN, CompositeModel, CompositeShape, Level
 from mrflearn.models.ngram import NgramLevel, NgramModel
 from mrflearn.models.storage import figure, texts
+from mrflearn.models.token_mixture import TokenMixture
 from mrflearn.objectives.base import under
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
 from mrflearn.training.composite_start import GrammarLike
@@ -52,6 +54,10 @@ class CompositeLanguageModel(CompositeQuestions):
     levels
         What theta(uvAh -> w) backs off to beside the n-gram model; `("Ah", "A", "h", "")` is the
         default where there are a grammar and topics; `"vAh"` sees a word before as well.
+    cache
+        Whether each word may also come from a cache of its document so far, from an n-gram model of
+        order 5 or from topics alone, with weights from folds of the text; False leaves the
+        derivation alone.
     longest
         In training, longer sentences teach words and topics but not the grammar.
     min_count
@@ -95,6 +101,7 @@ class CompositeLanguageModel(CompositeQuestions):
     topics: int = 1
     horizontal: int | None = 1
     levels: Sequence[str] | None = None
+    cache: bool = True
     longest: int | None = 40
     min_count: int = 1
     vocabulary_size: int | None = None
@@ -162,10 +169,11 @@ class CompositeLanguageModel(CompositeQuestions):
         if shape.grammar is not None:
             tensors |= {f"wiring.{name}": getattr(shape.grammar, name) for name in RULE_COLUMNS}
         if level is not None:
-            tensors |= {f"ngram.{name}": table for name, table in level.model.tensors().items()}
-            for part in CONTEXT_PARTS:
-                for n, numbers in enumerate(getattr(level, part), start=2):
-                    tensors[f"ngram.{part}.{n}"] = torch.from_numpy(numbers.astype(np.int64))
+            tensors |= _level_tensors("ngram", level)
+        if fit.memory is not None:
+            tensors |= _level_tensors("memory", fit.memory.level)
+            tensors["mixture.unigrams"] = torch.from_numpy(fit.memory.unigrams)
+            tensors["mixture.weights"] = torch.from_numpy(fit.memory.mixture.weights)
         learned = {
             "words": list(fit.vocabulary.words),
             "symbols": list(fit.names),
@@ -177,6 +185,7 @@ class CompositeLanguageModel(CompositeQuestions):
             "history": [[row.iteration, row.value, row.seconds] for row in fit.history],
             "held_out": list(fit.held_out),
             "reason": fit.reason,
+            "sources": [] if fit.memory is None else list(fit.memory.mixture.names),
             "unknown_seen": self.unknown_seen_,
         }
         return learned, tensors
@@ -200,17 +209,22 @@ class CompositeLanguageModel(CompositeQuestions):
         if model.weights.shape[2] != len(shape.levels) + GIVEN:
             raise DataError("it has weights for other levels than it has")
         if self.order > 1:
-            own = under("ngram.", tensors)
-            parts = (
-                tuple(own[f"{part}.{n}"].cpu().numpy() for n in range(2, self.order + 1))
-                for part in CONTEXT_PARTS
-            )
-            ngrams = NgramLevel(NgramModel.from_tensors(vocabulary, self.order, own), *parts)
+            ngrams = _read_level("ngram", vocabulary, self.order, tensors)
+        memory, sources = None, tuple(texts(learned, "sources"))
+        if sources:
+            weights = tensors["mixture.weights"].cpu().numpy()
+            sizes = np.prod(class_sizes(self.order)), len(source_names(shape, self.order))
+            if weights.shape != sizes or len(sources) != sizes[1]:
+                raise DataError("it has weights for other sources than it has")
+            longer = _read_level("memory", vocabulary, longer_order(self.order), tensors)
+            unigrams = tensors["mixture.unigrams"].cpu().numpy()
+            memory = Memory(longer, unigrams, TokenMixture(sources, weights))
         self.fit_ = CompositeFit(
             model,
             vocabulary,
             names,
             ngrams,
+            memory,
             tensors["tag_of_word"].cpu().numpy(),
             tensors["prior"].cpu().numpy(),
             figure(learned["strength"]),
@@ -227,3 +241,24 @@ class CompositeLanguageModel(CompositeQuestions):
             "grammar": self.grammar if plain else "given in Python",
             "levels": None if self.levels is None else list(self.levels),
         }
+
+
+def _level_tensors(name: str, level: NgramLevel) -> dict[str, Tensor]:
+    """The tables and contexts of an n-gram level, under a name."""
+    tensors = {f"{name}.{part}": table for part, table in level.model.tensors().items()}
+    for part in CONTEXT_PARTS:
+        for n, numbers in enumerate(getattr(level, part), start=2):
+            tensors[f"{name}.{part}.{n}"] = torch.from_numpy(numbers.astype(np.int64))
+    return tensors
+
+
+def _read_level(
+    name: str, vocabulary: Vocabulary, order: int, tensors: dict[str, Tensor]
+) -> NgramLevel:
+    """The n-gram level that `_level_tensors` gave."""
+    own = under(f"{name}.", tensors)
+    parts = (
+        tuple(own[f"{part}.{n}"].cpu().numpy() for n in range(2, order + 1))
+        for part in CONTEXT_PARTS
+    )
+    return NgramLevel(NgramModel.from_tensors(vocabulary, order, own), *parts)

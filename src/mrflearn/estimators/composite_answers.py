@@ -12,6 +12,12 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
+from mrflearn.estimators.composite_memory import (
+    TOPIC_LEVEL,
+    SourceScores,
+    join_sources,
+    own_sources,
+)
 from mrflearn.estimators.composite_training import CompositeFit
 from mrflearn.estimators.text_score import OpenVocabulary, TextScore, best_words
 from mrflearn.execution.resources import one_thread
@@ -29,15 +35,19 @@ from mrflearn.models.composite_lm import (
     ngram_scores,
     stream_of,
 )
-from mrflearn.models.ngram import draw, with_blind
+from mrflearn.models.ngram import TokenScores, draw, with_blind
 from mrflearn.models.pcfg import DerivationSampler, named_tree
+from mrflearn.models.token_mixture import cache_scores, next_in_caches
 from mrflearn.models.topics import Folded, fold_in
 from mrflearn.objectives.expected_counts import sentence_log_likelihoods
+
+NOTHING = "there is nothing to score: no words. Is the file empty?"
 
 
 class CompositeQuestions(Estimator, OpenVocabulary):
     """What `CompositeLanguageModel` answers once it is trained."""
 
+    order: int
     random_state: int
     fit_: CompositeFit
 
@@ -79,8 +89,31 @@ class CompositeQuestions(Estimator, OpenVocabulary):
 
         """
         documents = hold_documents(X)
-        spoken = [words for sentences in documents for words in sentences if len(words)]
-        return TextScore.of_sentences(self._score(documents), spoken, self.vocabulary_)
+        if self.fit_.memory is None:
+            spoken = [words for sentences in documents for words in sentences if len(words)]
+            return TextScore.of_sentences(self._score(documents), spoken, self.vocabulary_)
+        text, scores = self._token_scores(documents)
+        tokens, words = text.stream[1:], self.vocabulary_
+        marks = tokens == words.separator, tokens == words.unknown
+        return TextScore.of_tokens(TokenScores(scores, *marks))
+
+    @one_thread()
+    def source_scores(self, X: Documents) -> SourceScores:
+        """What each source of words makes of every token, and all of them together.
+
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
+
+        Returns
+        -------
+        SourceScores
+            `columns`, the probabilities of words and sentence ends in order by source; `classes`
+            of what stands before; `mixed`, the probabilities by the whole model.
+
+        """
+        return self._source_scores(hold_documents(X))[1]
 
     @one_thread()
     def parse(
@@ -147,21 +180,10 @@ class CompositeQuestions(Estimator, OpenVocabulary):
             The most probable first; `</s>` is the end of the sentence.
 
         """
-        fit = self.fit_
-        model, wiring = fit.model, fit.model.shape.grammar
-        ids = fit.vocabulary.encode(words).tolist()
-        shares = self.document_topics([document])
-        figures = self._emission(ids, shares[0])
-        if wiring is None:
-            return best_words(figures[:, 0], fit.vocabulary, n)
-        scores = torch.zeros(0, wiring.preterminals, dtype=torch.float64)
-        for batch in self._ready([[words]])[1]:  # one, or none without words
-            scores = self._scores(batch, torch.from_numpy(shares)).double().cpu()
-        logs = (model.rules.double().cpu(), model.start.double().cpu())
-        found = Prefix.of(*logs, wiring.to(torch.device("cpu")))(scores.log())
-        chances = figures @ found.follows[-1].exp().numpy()
-        chances[fit.vocabulary.separator] = float(found.ends[-1].exp())
-        return best_words(chances, fit.vocabulary, n)
+        ids = self.vocabulary_.encode(words).tolist()
+        before = stream_of([document], self.vocabulary_).stream
+        shares = self.document_topics([document])[0]
+        return best_words(self._next(ids, before, shares), self.vocabulary_, n)
 
     @one_thread()
     def topic_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
@@ -256,20 +278,49 @@ class CompositeQuestions(Estimator, OpenVocabulary):
             # The prior of folding in: a document's shares, worth that many draws.
             drawn = generator.gamma(np.maximum(fit.strength * fit.prior, 1e-3))
             shares = drawn / drawn.sum() if drawn.sum() > 0 else fit.prior
-            made = [self._sentence(shares, generator, longest) for _ in range(sentences)]
-            documents.append([words for words in made if words])
+            document: list[list[str]] = []
+            for _ in range(sentences):
+                words = self._sentence(document, shares, generator, longest)
+                document += [words] if words else []
+            documents.append(document)
         return documents
 
     def _score(self, documents: Sequence[Document]) -> Figures:
         """log p of each sentence after those before it in its document."""
+        if self.fit_.memory is not None:
+            text, scores = self._token_scores(documents)
+            return np.asarray(np.add.reduceat(scores, text.first))
         text, ready, folded = self._folded(documents)
         if not len(text):
-            raise DataError("there is nothing to score: no words. Is the file empty?")
+            raise DataError(NOTHING)
         model, values = self.fit_.model, np.empty(len(text))
         shares = torch.from_numpy(folded.before).to(model.weights)
         for batch in ready:
             values[batch.sentences] = sentence_log_likelihoods(model, batch, shares).cpu().numpy()
         return values
+
+    def _token_scores(self, documents: Sequence[Document]) -> tuple[DocumentStream, Figures]:
+        """log p of each token after those before it in its document, by all sources."""
+        text, found = self._source_scores(documents)
+        with np.errstate(divide="ignore"):
+            return text, np.log(found.mixed)
+
+    def _source_scores(self, documents: Sequence[Document]) -> tuple[DocumentStream, SourceScores]:
+        fit, order = self.fit_, self.order
+        text, ready, folded = self._folded(documents)
+        if not len(text):
+            raise DataError(NOTHING)
+        shares = torch.from_numpy(folded.before).to(fit.model.weights)
+        own = own_sources(fit.model, text, ready, shares, fit.words_of_tags)
+        if fit.memory is None:
+            return text, SourceScores(
+                own, np.zeros(len(text.stream) - 1, np.int64), own["composite"]
+            )
+        level = fit.memory.level
+        given = np.exp(level.model.log_probabilities(text.stream))
+        caches = cache_scores(text, order, given)
+        joined = join_sources(own, given, level.buckets(text.stream), caches, order)
+        return text, fit.memory.mix(joined)
 
     def _ready(self, documents: Sequence[Document]) -> tuple[DocumentStream, list[TokenBatch]]:
         """Documents in batches, each sentence with topic shares of its own."""
@@ -317,6 +368,57 @@ class CompositeQuestions(Estimator, OpenVocabulary):
                     trees[number] = named_tree(parse.spans, words, fit.names, binarised=binarised)
         return trees
 
+    def _next(self, ids: Sequence[int], before: Counts, shares: Figures) -> Figures:
+        """p(word) of every word after the beginning of a sentence; the separator is its end.
+
+        `before` is the stream of the document's sentences before, `shares` what topics they have.
+        """
+        fit, order = self.fit_, self.order
+        model, separator, size = fit.model, fit.vocabulary.separator, len(fit.vocabulary)
+        emissions = {"composite": self._emission(ids, shares)}
+        if fit.memory is None:
+            return self._derived(ids, shares, emissions)["composite"]
+        if fit.words_of_tags is not None:
+            emissions["grammar"] = fit.words_of_tags
+        own = self._derived(ids, shares, emissions)
+        if "topics" in fit.memory.mixture.names:
+            table = model.tables[model.shape.levels.index(TOPIC_LEVEL)][:size, 0]
+            own["topics"] = table.double().cpu().numpy() @ shares
+            own["topics"][separator] *= model.shape.ends
+        level = fit.memory.level
+        given = np.exp(level.model.next_symbol(ids))
+        stream = np.array([separator, *ids, fit.vocabulary.unknown], np.int64)
+        bucket = np.full(size, level.buckets(stream)[-1])
+        caches = next_in_caches(np.concatenate([before, ids]).astype(np.int64), order, given)
+        return fit.memory.mix(join_sources(own, given, bucket, caches, order)).mixed
+
+    def _derived(
+        self, ids: Sequence[int], shares: Figures, emissions: dict[str, Figures]
+    ) -> dict[str, Figures]:
+        """p(word) of every word after the beginning of a sentence, by each p(word | preterminal).
+
+        All are nan where the grammar has no sentence that begins so.
+        """
+        fit, found = self.fit_, dict[str, Figures]()
+        model, wiring = fit.model, fit.model.shape.grammar
+        if wiring is None:
+            return {name: emission[:, 0] for name, emission in emissions.items()}
+        logs = (model.rules.double().cpu(), model.start.double().cpu())
+        prefix = Prefix.of(*logs, wiring.to(torch.device("cpu")))
+        for name, emission in emissions.items():
+            scores = torch.zeros(0, wiring.preterminals, dtype=torch.float64)
+            if name == "grammar":
+                scores = torch.from_numpy(emission[np.asarray(ids, np.int64)])
+            elif ids:
+                (batch,) = self._ready([[fit.vocabulary.decode(ids)]])[1]
+                scores = self._scores(batch, torch.from_numpy(shares)[None]).double().cpu()
+            beliefs = prefix(scores.log())
+            chances = emission @ beliefs.follows[-1].exp().numpy()
+            chances[fit.vocabulary.separator] = float(beliefs.ends[-1].exp())
+            known = beliefs.begins[-1] > -torch.inf or fit.memory is None
+            found[name] = chances if known else np.full_like(chances, np.nan)
+        return found
+
     @torch.no_grad()
     def _emission(self, context: Sequence[int], shares: Figures) -> Figures:
         """p(word | preterminal) of every word after a context, (words, preterminals).
@@ -353,10 +455,23 @@ class CompositeQuestions(Estimator, OpenVocabulary):
         places -= np.arange(size) != edge
         return index.rows(stream)[:, places]
 
-    def _sentence(self, shares: Figures, generator: np.random.Generator, longest: int) -> list[str]:
-        """A new sentence: a derivation, or none without a grammar, then words left to right."""
+    def _sentence(
+        self, document: Document, shares: Figures, generator: np.random.Generator, longest: int
+    ) -> list[str]:
+        """A new sentence: a derivation, if there is one, then words left to right.
+
+        With caches a word need not come from a derivation, so the next word is drawn each time.
+        """
         fit, ids = self.fit_, list[int]()
         model, wiring = fit.model, fit.model.shape.grammar
+        if fit.memory is not None:
+            before = stream_of([document], fit.vocabulary).stream
+            while len(ids) < longest:
+                word = draw(self._next(ids, before, shares).cumsum(), generator)
+                if word == fit.vocabulary.separator:
+                    break
+                ids.append(word)
+            return fit.vocabulary.decode(ids)
         tags: Iterable[int] = repeat(0)
         if wiring is not None:
             symbols = DerivationSampler(wiring, model.rules, model.start).draw(generator)

@@ -30,6 +30,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.composite_memory import (
+    Memory,
+    class_sizes,
+    join_sources,
+    longer_order,
+    own_sources,
+    source_names,
+    unigrams_of,
+    words_of_tags,
+)
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import choose_device, choose_dtype
 from mrflearn.features.document_stream import DocumentStream
@@ -49,6 +59,7 @@ from mrflearn.models.composite_lm import (
     stream_of,
 )
 from mrflearn.models.ngram import NgramLevel, bucket_count
+from mrflearn.models.token_mixture import TokenMixture, cache_scores
 from mrflearn.models.topics import PLSA, best_strength
 from mrflearn.objectives.base import under
 from mrflearn.objectives.expected_counts import (
@@ -99,6 +110,7 @@ class FoldTrial(NamedTuple):
     model: CompositeModel
     documents: Float[Tensor, "d h"]
     batches: Sequence[TokenBatch]
+    tag_of_word: Float[Tensor, "w a"]
 
 
 def weight_step(
@@ -120,7 +132,7 @@ def weight_step(
     def step(parameters: Parameters) -> tuple[float, Parameters]:
         weights = parameters["weights"]
         value, used = 0.0, torch.zeros_like(weights)
-        for model, documents, own in trials:
+        for model, documents, own, _ in trials:
             found = expect(replace(model, weights=weights), documents, own, executor)
             value, used = value + found.log_likelihood, used + found.weights
         seen.append((value, used))
@@ -219,12 +231,20 @@ class CompositeFit(NamedTuple):
     vocabulary: Vocabulary
     names: tuple[str, ...]  # of symbols, phrases first
     ngrams: NgramLevel | None
+    memory: Memory | None  # None: words come from the composite model alone
     tag_of_word: Figures  # p(preterminal | word), which the n-gram model knows tags by
     prior: Figures  # shares of topics in the training text
     strength: float  # tokens that the prior is worth
     history: tuple[Row, ...]  # of the training text and a treebank's rules, round after round
     held_out: tuple[float, ...]  # log-likelihoods of folds judged by others, between rounds
     reason: str
+
+    @property
+    def words_of_tags(self) -> Figures | None:
+        """p(word | preterminal) of the grammar alone, where it is a source of words."""
+        if self.memory is None or "grammar" not in self.memory.mixture.names:
+            return None
+        return words_of_tags(self.tag_of_word, self.memory.unigrams)
 
 
 @final
@@ -278,6 +298,7 @@ class CompositeTraining:
             self.vocabulary,
             self.grammar.names,
             NgramLevel.learn(self.text.stream, order, self.vocabulary) if order > 1 else None,
+            self.learn_memory(record) if self.settings.cache else None,
             record["tag_of_word"].double().cpu().numpy(),
             topic_prior(record["documents"]),
             float(record["strength"]),
@@ -333,21 +354,54 @@ class CompositeTraining:
             own = batches(fold.text, fold.scores(record["tag_of_word"]), shape, longest)
             counts.append(expect(model, documents, own, self.executor))
         tags = torch.stack([found.tags for found in counts]).sum(dim=0)
-        model = replace(model, tags=tags.sum(dim=0) / tags.sum())
+        model, tagged = replace(model, tags=tags.sum(dim=0) / tags.sum()), list[Tensor]()
         # The first folds, as many as weights need.
         judged = np.cumsum([len(fold.text.stream) for fold in self.folds])
         for number in range(min(len(judged), 1 + int(np.searchsorted(judged, MOST_JUDGED)))):
             rest, fold = counts_of_others(counts, number), self.folds[number]
-            scores = fold.scores(self._tag_shares(rest.tags))
+            tagged.append(self._tag_shares(rest.tags))
+            scores = fold.scores(tagged[-1])
             own = batches(fold.text, scores, shape, longest, by_sentence=True)
             texts.append((deleted_model(model, rest, self.prior), fold.text, own))
         strength, shares = best_strength(texts, topic_prior(documents))
         trials = [
-            FoldTrial(deleted, torch.from_numpy(own).to(documents), _derived(ready))
-            for (deleted, _, ready), own in zip(texts, shares, strict=True)
+            FoldTrial(deleted, torch.from_numpy(own).to(documents), _derived(ready), words)
+            for (deleted, _, ready), own, words in zip(texts, shares, tagged, strict=True)
         ]
         found = {"tags": model.tags, "tag_of_word": self._tag_shares(tags)}
         return {**record, **found, "strength": torch.tensor(strength, dtype=torch.float64)}, trials
+
+    def learn_memory(self, record: Parameters) -> Memory:
+        """An n-gram model of the text, and weights of all sources by the folds.
+
+        The words of a document so far are those of all folds: the document is what it is.
+        """
+        text, words, order = self.text, self.vocabulary, self.settings.order
+        names, size = source_names(self.shape, order), len(text.stream) - 1
+        trials, own = self.deleted_models(record)[1], dict[str, Figures]()
+        given, bucket, judged = np.ones(size), np.zeros(size, np.int64), np.zeros(size, bool)
+        for trial, fold in zip(trials, self.folds, strict=False):
+            others = np.setdiff1d(np.arange(len(text)), fold.sentences)
+            rest = text.part(others if len(others) else fold.sentences).stream
+            level, places = (
+                NgramLevel.learn(rest, longer_order(order), words),
+                text.places(fold.sentences, ends=True),
+            )
+            given[places] = np.exp(level.model.log_probabilities(fold.text.stream))
+            bucket[places] = level.buckets(fold.text.stream)
+            shares, made = trial.tag_of_word.double().cpu().numpy(), None
+            if "grammar" in names:
+                made = words_of_tags(shares, unigrams_of(rest, words))
+            found = own_sources(trial.model, fold.text, trial.batches, trial.documents, made)
+            for name, column in found.items():
+                own.setdefault(name, np.full(size, np.nan))[places] = column
+            derived = np.concatenate([batch.sentences for batch in trial.batches])
+            judged[text.places(fold.sentences[derived], ends=True)] = True
+        caches = cache_scores(text, order, given)
+        values, classes = join_sources(own, given, bucket, caches, order)
+        mixture = TokenMixture.fit(names, values[judged], classes[judged], class_sizes(order))
+        level = NgramLevel.learn(text.stream, longer_order(order), words)
+        return Memory(level, unigrams_of(text.stream, words), mixture)
 
     def learn_weights(self, record: Parameters, *, tied: bool) -> tuple[Parameters, bool]:
         """Fits weights of levels to the folds; True where the user asked to stop.

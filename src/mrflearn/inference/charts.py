@@ -169,9 +169,9 @@ class PrefixBeliefs:
     words so far cannot begin a sentence, all three are -inf.
     """
 
-    begins: Float[Tensor, " n+1"]  # the words so far begin a sentence, or are one
-    ends: Float[Tensor, " n+1"]  # the sentence is over
-    follows: Float[Tensor, "n+1 p"]
+    begins: Float[Tensor, "... n+1"]  # the words so far begin a sentence, or are one
+    ends: Float[Tensor, "... n+1"]  # the sentence is over
+    follows: Float[Tensor, "... n+1 p"]
 
 
 @final
@@ -193,54 +193,89 @@ class Prefix:
         return cls(shape, rules, start, ends, left_corners(rules.exp(), shape, ends))
 
     @torch.no_grad()
-    def __call__(self, words: Float[Tensor, "n p"]) -> PrefixBeliefs:
-        """Beliefs after each word of the beginning of a sentence."""
-        n, inside = len(words), self._inside(words)
-        whole = torch.logsumexp(self.start.unsqueeze(1) + inside[:, 0], dim=0)
-        begins = words.new_full((n + 1,), -torch.inf)
-        follows = words.new_full((n + 1, self.shape.preterminals), -torch.inf)
-        begins[0] = _log_product(self.start, self.ends.unsqueeze(1))[0]
-        due = self.start
-        above: list[Tensor] = []
+    def __call__(self, words: Float[Tensor, "... n p"]) -> PrefixBeliefs:
+        """Beliefs after each word of the beginnings of sentences, one or many of one length."""
+        if words.ndim == 2:
+            found = self(words.unsqueeze(0))
+            return PrefixBeliefs(found.begins[0], found.ends[0], found.follows[0])
+        (b, n, _), inside = words.shape, self._inside(words)
+        whole = torch.logsumexp(self.start[:, None, None] + inside[:, :, 0], dim=0)
+        begins = words.new_full((b, n + 1), -torch.inf)
+        follows = words.new_full((b, n + 1, self.shape.preterminals), -torch.inf)
+        start = self.start.expand(b, -1)
+        begins[:, 0] = _log_product(start, self.ends.unsqueeze(1))[:, 0]
+        above = words.new_full((b, n + 1, self.shape.phrases), -torch.inf)
         for k in range(n + 1):
             if k:
-                begins[k] = begins[k - 1] + torch.logsumexp(follows[k - 1] + words[k - 1], dim=0)
-                due = self._due(torch.stack(above, dim=1), inside)
-            if begins[k] == -torch.inf:
-                break
+                last = torch.logsumexp(follows[:, k - 1] + words[:, k - 1], dim=1)
+                begins[:, k] = begins[:, k - 1] + last
+            due = self._due(above[:, :k], inside) if k else start
             reached = _log_product(due, self.corners)
-            above.append(reached[: self.shape.phrases])
-            follows[k] = reached[self.shape.phrases :] - begins[k]
+            above[:, k] = reached[:, : self.shape.phrases]
+            known = begins[:, k, None] > -torch.inf
+            follows[:, k] = torch.where(
+                known, reached[:, self.shape.phrases :] - begins[:, k, None], -torch.inf
+            )
         ends = torch.where(begins > -torch.inf, whole - begins, -torch.inf)
         return PrefixBeliefs(begins, ends, follows)
 
-    def _inside(self, words: Float[Tensor, "n p"]) -> Float[Tensor, "s n+1 n+1"]:
+    def next_words(self, potentials: ChartPotentials) -> Float[Tensor, " x"]:
+        """p(word | those before) of every word of sentences, each with p(end) after its words.
+
+        Preterminals are summed out; where the words so far cannot begin a sentence, it is nan.
+        """
+        words, sizes = potentials.padded_words, potentials.lengths.cpu()
+        first = sizes.cumsum(0) - sizes + torch.arange(len(sizes))
+        result = words.new_full((int(sizes.sum()) + len(sizes),), torch.nan)
+        cost = len(self.shape) + self.shape.symbols  # of what is due at a word, per word before
+        for length in sizes.unique().tolist():
+            mine = (sizes == length).nonzero()[:, 0]
+            each = (length + 1) ** 2 * (self.shape.symbols + 4 * self.shape.phrases) + length * cost
+            for own in mine.split(max(1, _elements(words) // each)):
+                places = first[own, None] + torch.arange(length + 1)
+                tokens = places[:, :length] - own[:, None]
+                scores = words[tokens.to(words.device)]
+                found = self(scores)
+                every = torch.logsumexp(found.follows[:, :length] + scores, dim=2)
+                every = torch.cat([every, found.ends[:, length:]], dim=1).exp()
+                every[found.begins == -torch.inf] = torch.nan
+                result[places.to(words.device)] = every
+        return result
+
+    def _inside(self, words: Float[Tensor, "b n p"]) -> Float[Tensor, "s b n+1 n+1"]:
         """The log-sum over parses of each symbol over each span, by first word and width."""
-        n, phrases = len(words), self.shape.phrases
-        inside = words.new_full((self.shape.symbols, n + 1, n + 1), -torch.inf)
-        inside[phrases:, :n, 1:2] = words.t().unsqueeze(2)
+        (b, n, _), phrases = words.shape, self.shape.phrases
+        inside = words.new_full((self.shape.symbols, b, n + 1, n + 1), -torch.inf)
+        inside[phrases:, :, :n, 1:2] = words.permute(2, 0, 1).unsqueeze(3)
         if n > 1 and phrases:
-            inside[:phrases] = chart.log_inside(words.unsqueeze(0), self.rules, self.shape)[:, 0]
+            inside[:phrases] = chart.log_inside(words, self.rules, self.shape)
         return inside
 
-    def _due(self, above: Float[Tensor, "a k"], inside: Tensor) -> Float[Tensor, " s"]:
+    def _due(self, above: Float[Tensor, "b k a"], inside: Tensor) -> Float[Tensor, "b s"]:
         """The log-weight of symbols due at word k: right parts whose left parts end there.
 
         The left part B of a rule A -> B C has the words i to k, and A, scored by `above[:, i]`, is
         a left corner of what was due at word i.
         """
-        shape, k = self.shape, above.shape[1]
+        shape, (b, k, _) = self.shape, above.shape
         if not shape.phrases:
-            return torch.full_like(self.start, -torch.inf)
+            return above.new_full((b, shape.symbols), -torch.inf)
         places = torch.arange(k, device=above.device)
-        left = inside[:, places, k - places]
-        left, best = shifted_exp(left, 0)
-        weights, top = shifted_exp((above + best).flatten(), 0)
-        each = (weights.view_as(above) @ left.t())[shape.parent, shape.left] * self.rules.exp()
-        return above.new_zeros(shape.symbols).index_add(0, shape.right, each).log() + top
+        left, best = shifted_exp(inside[:, :, places, k - places].permute(1, 2, 0), 2)
+        weights, top = shifted_exp((above + best.unsqueeze(2)).flatten(1), 1)
+        weights = weights.view_as(above)
+        if shape.dense:
+            each = (weights.transpose(1, 2) @ left)[:, shape.parent, shape.left]
+        else:  # few of all pairs are needed
+            each = (weights[..., shape.parent] * left[..., shape.left]).sum(dim=1)
+        each = each * self.rules.exp()
+        due = above.new_zeros(b, shape.symbols).index_add(1, shape.right, each)
+        return due.log() + top.unsqueeze(1)
 
 
-def _log_product(scores: Float[Tensor, " x"], matrix: Float[Tensor, "x y"]) -> Float[Tensor, " y"]:
+def _log_product(
+    scores: Float[Tensor, "b x"], matrix: Float[Tensor, "x y"]
+) -> Float[Tensor, "b y"]:
     """log(exp(scores) @ matrix)."""
-    weights, top = shifted_exp(scores, 0)
-    return (weights @ matrix).log() + top
+    weights, top = shifted_exp(scores, 1)
+    return (weights @ matrix).log() + top.unsqueeze(1)

@@ -1,0 +1,139 @@
+"""What a composite model, an n-gram model and caches of the document make of each word together.
+
+The derivation says which word comes next by the probabilities of beginnings of sentences (left
+corners), so that its word can be weighed, one by one, against those of models that look at the
+words before alone.  Each of these may be right where another is wrong; weights come from folds of
+the text (see `models/token_mixture`), so that a part that knows nothing new costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mrflearn.features.document_stream import DocumentStream
+from mrflearn.features.ngrams import Counts
+from mrflearn.inference.charts import Prefix
+from mrflearn.io.corpus import Vocabulary
+from mrflearn.models.composite_lm import (
+    CompositeModel,
+    CompositeShape,
+    Figures,
+    Level,
+    TokenBatch,
+    explain,
+)
+from mrflearn.models.ngram import NgramLevel, bucket_count
+from mrflearn.models.token_mixture import (
+    CACHE_ORDER,
+    HISTORIES,
+    TIMES,
+    CacheScores,
+    TokenMixture,
+    cache_names,
+)
+
+LONGER = 5  # the order of the n-gram model beside the composite's own
+TOPIC_LEVEL = Level.read("h")
+
+
+def longer_order(order: int) -> int:
+    """The order of the n-gram model beside a composite model whose own has this one."""
+    return max(order, LONGER) if order > 1 else 1
+
+
+class SourceScores(NamedTuple):
+    """What each source makes of each token, the class of what is before, and the mixture of all."""
+
+    columns: dict[str, Figures]
+    classes: Counts
+    mixed: Figures
+
+
+class Memory(NamedTuple):
+    """An n-gram model of the whole text, p(word) in it, and the weights of all sources."""
+
+    level: NgramLevel
+    unigrams: Figures
+    mixture: TokenMixture
+
+    def mix(self, joined: tuple[Figures, Counts]) -> SourceScores:
+        """The sources that `join_sources` gave, by name, and their mixture."""
+        values, classes = joined
+        columns = dict(zip(self.mixture.names, values.T, strict=True))
+        return SourceScores(columns, classes, self.mixture.of(values, classes))
+
+
+def source_names(shape: CompositeShape, order: int) -> tuple[str, ...]:
+    """The composite model, its grammar alone, an n-gram model, topics alone, and caches."""
+    grammar = ("grammar",) if shape.grammar is not None and order > 1 else ()
+    topics = ("topics",) if TOPIC_LEVEL in shape.levels and shape.topics > 1 else ()
+    return "composite", *grammar, *topics, "n-gram", *cache_names(order)
+
+
+def class_sizes(order: int) -> tuple[int, int, int]:
+    """How many classes there are of histories, of what caches know, of what n-grams know."""
+    return HISTORIES, min(order, CACHE_ORDER) * TIMES, bucket_count(longer_order(order))
+
+
+def join_sources(
+    own: dict[str, Figures], given: Figures, bucket: Counts, caches: CacheScores, order: int
+) -> tuple[Figures, Counts]:
+    """All sources, by `source_names`; where a derivation has no say (nan) `given` n-grams have."""
+    first = [np.where(np.isnan(column), given, column) for column in own.values()]
+    histories, kinds, _ = class_sizes(order)
+    classes = caches.classes + histories * kinds * bucket
+    return np.column_stack([*first, given, caches.values]), classes
+
+
+def unigrams_of(stream: Counts, vocabulary: Vocabulary) -> Figures:
+    """p(word) of a text, as an n-gram model of order 1 has it."""
+    return np.exp(NgramLevel.learn(stream, 1, vocabulary).model.tables[0].log_probability)
+
+
+def words_of_tags(tag_of_word: Figures, unigrams: Figures) -> Figures:
+    """p(word | preterminal) by Bayes' rule, (words, preterminals); ends are no words."""
+    joint = tag_of_word * unigrams[:, None]
+    return np.asarray(joint / joint.sum(axis=0))
+
+
+@torch.no_grad()
+def own_sources(
+    model: CompositeModel,
+    text: DocumentStream,
+    ready: Sequence[TokenBatch],
+    shares: Tensor,
+    words: Figures | None,
+) -> dict[str, Figures]:
+    """p(token | those before) by the composite model, by its grammar and by its topics alone.
+
+    Tokens are all of the text, ends too; those of sentences in no batch have nan.  `words` is
+    p(word | preterminal), None where the grammar alone is no source.
+    """
+    shape, size = model.shape, len(text.stream) - 1
+    found = {name: np.full(size, np.nan) for name in source_names(shape, 1 + (words is not None))}
+    columns = {name: found[name] for name in ("composite", "grammar", "topics") if name in found}
+    prefix = None
+    if shape.grammar is not None:
+        prefix = Prefix.of(model.rules.double(), model.start.double(), shape.grammar)
+    made = None if words is None else torch.from_numpy(words).to(shares.device)
+    for batch in ready:
+        tokens = batch.to(model)
+        given, places = shares[tokens.document], text.places(batch.sentences, ends=True)
+        scores = {"composite": explain(model, tokens, given).scores.double()}
+        if made is not None and prefix is not None:
+            scores["grammar"] = made[tokens.rows[0]]
+        for name, score in scores.items():
+            potentials = None if prefix is None else model.potentials(score, tokens.lengths)
+            value = score[:, 0] if potentials is None else prefix.next_words(potentials)
+            columns[name][places] = value.cpu().numpy()
+        if "topics" in columns:
+            table = model.tables[shape.levels.index(TOPIC_LEVEL)]
+            value = (table[tokens.rows[0], 0] * given).sum(dim=1).double().cpu().numpy()
+            columns["topics"][places] = 0
+            columns["topics"][text.places(batch.sentences, ends=shape.ends)] = value
+    return columns
