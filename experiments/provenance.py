@@ -89,7 +89,7 @@ def _named(module: str, name: str, importer: Path) -> Iterator[Path]:
 def state(row: dict[str, Any]) -> str:
     """Whether this code made a row, or which did."""
     code = row.get("code")
-    if code and (HERE / code).exists() and source_hash(HERE / code) == row.get("source"):
+    if code and (ROOT / code).exists() and source_hash(ROOT / code) == row.get("source"):
         return CURRENT
     commit = row.get("commit")
     if not commit:

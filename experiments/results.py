@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from provenance import HERE, source_hash
+from provenance import HERE, ROOT, source_hash
 
 import mrflearn
 
@@ -28,7 +28,7 @@ class Rows:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._commit = _commit()  # of the code as this process found it
+        _commit()  # of the code as this process found it
 
     def __iter__(self) -> Iterator[Row]:
         if self.path.exists():
@@ -52,8 +52,7 @@ class Rows:
         code: the script that measured, whose imports are the code of the row.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        row = {"point": dict(point), **figures, "commit": self._commit}
-        row |= {**_conditions(), **_code(code)}
+        row = {"point": dict(point), **figures, **conditions(code)}
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")
         return row
@@ -80,14 +79,16 @@ def code_of(work: Callable[..., Any]) -> Path:
 
 
 def _code(script: Path | None) -> Row:
-    if script is None or HERE not in script.resolve().parents:
+    path = None if script is None else script.resolve()
+    if path is None or ROOT not in path.parents:
         return {}
-    return {"code": str(script.resolve().relative_to(HERE)), "source": _hash(script)}
+    return {"code": str(path.relative_to(ROOT)), "source": _hash(path)}
 
 
 _hash = cache(source_hash)  # as the code was when this process first asked
 
 
+@cache
 def _commit() -> str | None:
     """The commit of this code; "-dirty" if some of it is not committed."""
     commit = _git("rev-parse", "--short", "HEAD")
@@ -95,13 +96,15 @@ def _commit() -> str | None:
     return f"{commit}-dirty" if dirty else commit
 
 
-def _conditions() -> Row:
-    """Versions, machine and threads."""
+def conditions(script: Path | None = None) -> Row:
+    """Commit, versions, machine and threads, and a hash of what the script imports."""
     return {
+        "commit": _commit(),
         "versions": {package.__name__: package.__version__ for package in (mrflearn, np, torch)},
         "python": platform.python_version(),
         "machine": machine(),
         "threads": torch.get_num_threads(),
+        **_code(script),
     }
 
 
