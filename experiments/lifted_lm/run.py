@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
 
+import appendix
 import best_bound
 import figure5
 import figure6
@@ -20,7 +21,17 @@ import vectors
 from rows import Rows
 from texts import split
 
-PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "trigrams", "sizes")
+PARTS = (
+    "figure5",
+    "figure6",
+    "full-rank",
+    "vectors",
+    "gaps",
+    "best",
+    "trigrams",
+    "sizes",
+    "appendix",
+)
 
 
 def main() -> None:
@@ -37,6 +48,7 @@ def main() -> None:
         "The best certified bound": best_bound.report(rows),
         "The trigram field": trigrams.report(rows),
         "Time against the size of the text": sizes.report(rows),
+        "Trainings as published": appendix.report(rows),
     }
     pieces = [f"## {title}\n\n" + "\n".join(lines) for title, lines in sections.items() if lines]
     table = "\n\n".join(pieces) + "\n"
@@ -63,6 +75,8 @@ def _measure(rows: Rows, options: argparse.Namespace) -> None:
             best_bound.run(rows, options.scale, text, options.device)
         elif part == "trigrams":
             trigrams.run(rows, options.scale, text, options.device)
+        elif part == "appendix":
+            appendix.run(rows, options.scale, text, options.device)
         else:
             sizes.run(rows, options.scale, options.data, options.device)
 
