@@ -2,7 +2,7 @@
 
     python experiments/NAME/run.py --scale smoke        # minutes
     python experiments/NAME/run.py --plan --time 3600   # what would be run, and what would not fit
-    python experiments/NAME/run.py --only names ml      # points that have these among their values
+    python experiments/NAME/run.py --only names,tags ml # points with one of each among their values
 
 An experiment says which points there are and how each is measured; rows go to OUTPUT/rows.jsonl
 as they come, and what is there is not measured again.  An estimate of the time of a point is what
@@ -15,7 +15,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,17 @@ from results import Point, Rows, Work, key
 
 @dataclass(frozen=True)
 class Job:
-    """A point and how it is measured; `seconds` is an estimate on one core or the device."""
+    """A point and how it is measured.
+
+    seconds: an estimate, on one core or the device.  data: whether data sets are needed.  share:
+    points of equal value follow one another and are done by one process, as what they read is kept.
+    """
 
     point: Point
     work: Work = field(repr=False)
     seconds: float = 1.0
+    data: bool = False
+    share: Hashable = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,6 @@ class Experiment:
 
     jobs: Callable[[Request], Iterable[Job]]
     report: Callable[[Rows, Path], Any]
-    needs_data: bool = False
 
 
 def main(experiment: Experiment, folder: Path, about: str) -> None:
@@ -60,13 +65,11 @@ def main(experiment: Experiment, folder: Path, about: str) -> None:
         "results-full" if options.scale == "full" else "output/smoke"
     )
     data = None if options.data is None else Path(options.data)
-    if experiment.needs_data and data is None and not options.only_draw:
-        sys.exit("name the folder of the data sets with --data or MRFLEARN_DATA")
     torch.set_num_threads(options.threads)
     request = Request(options.scale, data, options.device, output, Rows(output / "rows.jsonl"))
     if not options.only_draw:
         known = Rows(folder / "results-full" / "rows.jsonl")
-        jobs = _chosen(experiment.jobs(request), options, request.rows)
+        jobs = _chosen(experiment.jobs(request), options, request)
         _perform(jobs, request.rows, options, _took(known))
     if not options.plan:
         output.mkdir(parents=True, exist_ok=True)
@@ -74,14 +77,23 @@ def main(experiment: Experiment, folder: Path, about: str) -> None:
         print(output / "report.md")
 
 
-def _chosen(jobs: Iterable[Job], options: argparse.Namespace, rows: Rows) -> Iterable[Job]:
+def _chosen(jobs: Iterable[Job], options: argparse.Namespace, request: Request) -> Iterator[Job]:
     """Those wanted, not there yet, and of this process's share."""
-    wanted = set(options.only or ())
-    done = set() if options.again else {key(row["point"]) for row in rows}
+    wanted = [set(word.split(",")) for word in options.only or ()]
+    done = set() if options.again else {key(row["point"]) for row in request.rows}
     own, of = map(int, options.share.split("/"))
-    for number, job in enumerate(jobs):
+    number, last = -1, None
+    for job in jobs:
+        number += job.share is None or job.share != last
+        last = job.share
         values = {str(value) for value in job.point.values()}
-        if wanted <= values and key(job.point) not in done and number % of == own - 1:
+        if number % of != own - 1 or not all(word & values for word in wanted):
+            continue
+        if key(job.point) in done:
+            continue
+        if job.data and request.data is None:
+            print(f"left out, set MRFLEARN_DATA: {key(job.point)}", file=sys.stderr)
+        else:
             yield job
 
 
