@@ -15,7 +15,7 @@ import ast
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -104,10 +104,11 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
+    """Prints the counts, and with `--list` the points, of all committed rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="every point not of this code")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     for path in sorted(HERE.glob("*/results-*/rows*.jsonl")):
         rows = rows_of(path)
         counts = Counter(map(state, rows))

@@ -76,6 +76,12 @@ def write_page(scale: str, remarks: list[str]) -> Path:
     """One page of everything there is so far."""
     page = HERE / "RESULTS.md" if scale == "full" else HERE / "output" / "RESULTS.md"
     page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(page_text(scale, remarks, page), encoding="utf-8")
+    return page
+
+
+def page_text(scale: str, remarks: list[str], page: Path) -> str:
+    """The tables and pictures of all reports there are."""
     text = ["# Experiments: ours beside the published figures", ""]
     text += [
         f"Scale: {scale}. Settings and differences of data: the README of each experiment.",
@@ -94,8 +100,7 @@ def write_page(scale: str, remarks: list[str]) -> Path:
         shown = set(re.findall(r"\]\((?:[^)]*/)?([^)/]+\.png)\)", body))
         more = sorted(path.name for path in folder.glob("*.png") if path.name not in shown)
         text += [f"## {name}", "", body, *(f"![{picture}]({way}/{picture})\n" for picture in more)]
-    page.write_text("\n".join(text), encoding="utf-8")
-    return page
+    return "\n".join(text)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from provenance import HERE, ROOT, rows_of
 
 Row = dict[str, Any]
 UNSEEN = "no committed output"
+BUSY = 1.5
 
 
 @cache
@@ -96,21 +97,27 @@ class Figures:
 
 
 def conditions(sources: Sequence[Row]) -> str:
-    """Where and with which code figures were measured, in a few words."""
+    """Where, with how much other work and with which code figures were measured."""
     if not sources:
         return UNSEEN
-    return ", ".join(dict.fromkeys(_condition(source) for source in sources))
+    loads: dict[tuple[str, str], list[float]] = {}
+    for source in sources:
+        place = str(source.get("where") or ""), ""
+        if not place[0]:
+            machine = "H200" if _on_gpu(source) else source.get("machine") or "x86_64"
+            place = str(machine), f", {source.get('commit') or 'no commit'}"
+        found = loads.setdefault(place, [])
+        if source.get("load") is not None:
+            found.append(source["load"])
+    return ", ".join(where + _load(found) + commit for (where, commit), found in loads.items())
 
 
-def _condition(source: Row) -> str:
-    if source.get("where"):
-        return str(source["where"])
-    where = "H200" if _on_gpu(source) else source.get("machine") or "x86_64"
-    if source.get("threads"):
-        where += f", {source['threads']} thread{'s' * (source['threads'] > 1)}"
-    load = source.get("load")
-    where += f", load {load:.0f}" if load is not None and load >= 1.5 else ""
-    return f"{where}, {source.get('commit') or 'no commit'}"
+def _load(found: Sequence[float]) -> str:
+    """How many processes wanted to run at the time: more than there are cores disturb."""
+    if not found or max(found) < BUSY:
+        return ""
+    low, high = f"{min(found):.0f}", f"{max(found):.0f}"
+    return f", load {low}" if low == high else f", load {low} to {high}"
 
 
 def _on_gpu(source: Row) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # where `runner` lies
 
+import results
 import strengths
 from measure import measured
 from report import write_report
@@ -79,5 +80,10 @@ def jobs(request: Request) -> Iterator[Job]:
         yield Job(vars(point), work, 60, data=point.task != "hmm", share=group)
 
 
+def report(rows: results.Rows, folder: Path) -> None:
+    """The tables and pictures."""
+    write_report(Rows(rows.path), folder)
+
+
 if __name__ == "__main__":
-    main(Experiment(jobs, write_report), Path(__file__).parent, str(__doc__))
+    main(Experiment(jobs, report), Path(__file__).parent, str(__doc__))
