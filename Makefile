@@ -14,7 +14,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-lowest test-capabilities coverage fuzz options size check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-nn bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
+.PHONY: demo test test-lowest test-capabilities coverage fuzz options figures size check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-nn bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -91,10 +91,15 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/run_all.py $(if $(QUICK),--quick)
 
-# Every table and figure of the papers into one page; SCALE=smoke takes minutes.
+# Every table and figure of the papers into one page; SCALE=smoke takes minutes, TIME=3600 does what
+# fits into an hour, and PLAN=1 only says what that would be.
 SCALE ?= full
 reproduce: $(READY)
-	$(BIN)/python experiments/reproduce.py --scale $(SCALE)
+	$(BIN)/python experiments/reproduce.py --scale $(SCALE) $(if $(TIME),--time $(TIME)) $(if $(PLAN),--plan)
+
+# Tables of figures on pages, from committed rows and outputs; lists figures and rows behind the code.
+figures: $(READY)
+	$(BIN)/python experiments/figures.py
 
 bench-inference: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py

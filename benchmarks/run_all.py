@@ -1,94 +1,121 @@
-"""All benchmarks against peers in one run, written to RESULTS.md with versions and hardware.
+"""All benchmarks against peers, one record each with versions and hardware, and RESULTS.md.
 
-make bench            # an hour and more
-make bench QUICK=1    # minutes: fewer jobs, fewer repeats
+    make bench                                  # an hour and more
+    make bench QUICK=1                          # minutes: fewer jobs, fewer repeats
+    python benchmarks/run_all.py --only crf     # this one again; the others stay as they are
+    python benchmarks/run_all.py --only-write   # RESULTS.md from the records
+
+What a benchmark printed stands whole in results/NAME.json; RESULTS.md, the table of the README and
+those of other pages are made from these files (`make figures`).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-HERE = Path(__file__).parent
+sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))  # where `results` lies
+
+from results import conditions
+
+HERE = Path(__file__).resolve().parent
+RECORDS = HERE / "results"
 
 
 @dataclass(frozen=True)
 class Benchmark:
     """A script, the peers to set up for it, and what makes it short."""
 
-    name: str
-    script: str
+    title: str
     setup: tuple[str, ...] | None
     quick: tuple[str, ...]
+    whole: tuple[str, ...] = ()
     needs_data: bool = True
 
 
-BENCHMARKS = (
-    Benchmark("Inference", "inference.py", ("setup_peers.py",), (), needs_data=False),
-    Benchmark("Annealing", "annealing.py", None, ("--count", "4"), needs_data=False),
-    Benchmark(
-        "Chain CRF",
-        "crf.py",
-        ("setup_peers.py", "crf"),
-        ("--only", "chunks", "--iterations", "15"),
+BENCHMARKS = {
+    "inference": Benchmark("Inference", ("setup_peers.py",), (), needs_data=False),
+    "annealing": Benchmark("Annealing", None, ("--count", "4"), needs_data=False),
+    "crf": Benchmark(
+        "Chain CRF", ("setup_peers.py", "crf"), ("--only", "chunks", "--iterations", "15")
     ),
-    Benchmark("CRFs on graphs", "piecewise.py", None, ("--only", "pwpl", "--runs", "1")),
-    Benchmark("Language models", "lm.py", ("setup_lm_peers.py",), ("kernels",), needs_data=False),
-    Benchmark("Torch modules", "nn.py", ("setup_peers.py", "nn"), ("--quick",), needs_data=False),
-    Benchmark("Taggers", "tagger.py", ("setup_peers.py", "tagger"), ("--only", "english")),
-    Benchmark("Charts", "composite.py", ("setup_peers.py", "composite"), (), needs_data=False),
-    Benchmark("Topics", "plsa.py", ("setup_peers.py", "composite"), ()),
-    Benchmark("Potts fields", "potts.py", None, ()),
-)
+    "piecewise": Benchmark("CRFs on graphs", None, ("--only", "pwpl", "--runs", "1")),
+    "lm": Benchmark("Language models", ("setup_lm_peers.py",), ("kernels",), needs_data=False),
+    "nn": Benchmark("Torch modules", ("setup_peers.py", "nn"), ("--quick",), needs_data=False),
+    "tagger": Benchmark("Taggers", ("setup_peers.py", "tagger"), ("--only", "english")),
+    "composite": Benchmark("Charts", ("setup_peers.py", "composite"), (), needs_data=False),
+    "plsa": Benchmark("Topics", ("setup_peers.py", "composite"), ()),
+    "potts": Benchmark("Potts fields", None, ()),
+}
 
 
-def run(benchmark: Benchmark, quick: bool) -> str:
-    """What the script prints, as a block of text."""
-    if benchmark.needs_data and not os.environ.get("MRFLEARN_DATA"):
-        return "left out: set MRFLEARN_DATA to the folder of data sets"
+def run(name: str, words: tuple[str, ...]) -> dict[str, Any]:
+    """What the script prints, and under which conditions."""
+    benchmark, script = BENCHMARKS[name], HERE / f"{name}.py"
     if benchmark.setup is not None:
         subprocess.run([sys.executable, str(HERE / benchmark.setup[0]), *benchmark.setup[1:]])
-    words = [sys.executable, str(HERE / benchmark.script), *(benchmark.quick if quick else ())]
-    begun = time.perf_counter()
-    ended = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
-    how = "" if not ended.returncode else f"\nended with exit code {ended.returncode}"
-    return f"{ended.stdout.rstrip()}{how}\n({time.perf_counter() - begun:.0f} s)"
-
-
-def hardware() -> list[str]:
-    """The machine and the versions that figures depend on."""
-    names = ("mrflearn", "torch", "numpy", "scipy")
-    versions = ", ".join(f"{name} {version(name)}" for name in names)
     load = os.getloadavg()[0]
-    return [
-        f"- {platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {load:.1f}",
-        f"- Python {platform.python_version()}, {versions}",
-    ]
+    began = time.perf_counter()
+    command = [sys.executable, str(script), *words]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    return {
+        "command": " ".join(["python", f"benchmarks/{name}.py", *words]),
+        "ended": ended.returncode,
+        "took": round(time.perf_counter() - began, 1),
+        "load": round(load, 1),
+        **conditions(script),
+        "output": ended.stdout.rstrip().splitlines(),
+    }
+
+
+def write_page(page: Path) -> None:
+    """RESULTS.md from the records."""
+    text = ["# Benchmarks", "", "Ours and our peers on the same work in one run.", ""]
+    for name, benchmark in BENCHMARKS.items():
+        path = RECORDS / f"{name}.json"
+        if path.exists():
+            record = json.loads(path.read_text(encoding="utf-8"))
+            versions = ", ".join(f"{k} {v}" for k, v in record["versions"].items())
+            text += [f"## {benchmark.title}", ""]
+            text += [f"`{record['command']}`; {record['took']:.0f} s; load {record['load']}; "]
+            text += [f"{record['machine']}; Python {record['python']}, {versions}; "]
+            text += [f"commit {record['commit']}", "", "```text", *record["output"], "```", ""]
+    page.write_text("\n".join(text), encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
+    parser.add_argument("--only", nargs="*", choices=list(BENCHMARKS), default=list(BENCHMARKS))
+    parser.add_argument("--only-write", action="store_true", help="RESULTS.md from the records")
+    parser.add_argument("words", nargs="*", help="after --: options of the one benchmark")
     options = parser.parse_args()
-    text = ["# Benchmarks", "", "Ours and our peers on the same work in one run.", ""]
-    text += [*hardware(), f"- {'quick' if options.quick else 'whole'} run", ""]
-    failed = False
-    for benchmark in BENCHMARKS:
-        sys.stderr.write(f"{benchmark.name}\n")
-        found = run(benchmark, options.quick)
-        failed |= "ended with exit code" in found
-        text += [f"## {benchmark.name}", "", "```text", found, "```", ""]
-        options.output.write_text("\n".join(text), encoding="utf-8")
-    print(options.output)
-    sys.exit(failed)
+    failed = []
+    for name in () if options.only_write else options.only:
+        benchmark = BENCHMARKS[name]
+        if benchmark.needs_data and not os.environ.get("MRFLEARN_DATA"):
+            sys.stderr.write(f"{name}: left out: set MRFLEARN_DATA to the folder of data sets\n")
+            continue
+        sys.stderr.write(f"{name}\n")
+        words = tuple(options.words) or (benchmark.quick if options.quick else benchmark.whole)
+        record = run(name, words)
+        if record["ended"]:
+            failed.append(name)
+            sys.stderr.write(f"{name} ended with exit code {record['ended']}\n")
+            continue
+        RECORDS.mkdir(exist_ok=True)
+        lines = json.dumps(record, indent=1, ensure_ascii=False)
+        (RECORDS / f"{name}.json").write_text(lines + "\n", encoding="utf-8")
+    write_page(HERE / "RESULTS.md")
+    print(HERE / "RESULTS.md")
+    sys.exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -1,49 +1,94 @@
-"""A figure that several pages quote is the same on all of them: that of its committed run."""
+"""Figures on pages are those of committed rows and outputs, and rows say which code made them."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from support.experiments import FOLDER, experiment_module
+
+ROOT = FOLDER.parent
+figures = experiment_module("", "figures")
+provenance = experiment_module("", "provenance")
+reproduce = experiment_module("", "reproduce")
 NUMBER = r"([\d.,]+)"
 RESULTS = "benchmarks/RESULTS.md"
-# What is quoted: {page: a pattern with a group for each of its numbers}; the first page is right.
-FIGURES = {
+# What pages quote in their text: {page: a pattern with a group for each number}.
+QUOTED = {
     "inside and outside of a sentence": {
         RESULTS: rf"outside, 1 x 20 words +{NUMBER} +torch-struct +{NUMBER} ",
-        "README.md": rf"of 20 words, .* \| {NUMBER} ms \| torch-struct: {NUMBER} ms",
         "docs/decisions/charts.md": rf"1 x 20 words \| {NUMBER} \| torch-struct {NUMBER} \|",
     },
     "inside and outside of eight": {
         RESULTS: rf"outside, 8 x 20 words +{NUMBER} +torch-struct +{NUMBER} ",
-        "README.md": rf"eight at a time: {NUMBER} ms against {NUMBER}\)",
         "docs/decisions/charts.md": rf"8 x 20 words \| {NUMBER} \| {NUMBER} \|",
-    },
-    "piecewise training in GRMM's setting": {
-        "docs/decisions/local-estimators.md": rf"\| pw \| 0.065 \| {NUMBER} s",
-        "README.md": rf"GRMM's setting .* \| {NUMBER} s \| GRMM",
-    },
-    "word vectors, agreement with people": {
-        "docs/decisions/word-vectors.md": rf"20 epochs \| 30 \| {NUMBER} \| {NUMBER} \|",
-        "docs/start/word-vectors.md": rf"20 epochs \| {NUMBER} \| {NUMBER} \|",
-        "README.md": rf"20 epochs: {NUMBER} / {NUMBER} in",
     },
     "a protein family": {
         RESULTS: rf"1atzA.aln: {NUMBER} s on the clock",
-        "README.md": rf"family 1atzA, .* \| {NUMBER} s to 91,332",
         "docs/papers/potts.md": rf"1atzA, .* 81 evaluations, {NUMBER} CPU s \|",
     },
 }
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("page", figures.PAGES, ids=lambda page: page.name)
+def test_tables_are_as_their_sources(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert figures.filled(text) == text, f"{page} differs from its sources: run `make figures`"
+
+
+def test_a_changed_figure_is_noticed() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    begin = text.index("<!-- figures: how-fast -->")
+    place = begin + re.search(r"\d\.\d", text[begin:]).start()  # type: ignore[union-attr]
+    other = text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
+    assert figures.filled(other) == text
+
+
+def test_every_job_of_the_readme_says_where_it_was_measured() -> None:
+    for line in figures.how_fast()[2:]:
+        conditions = line.split(" | ")[-1]
+        assert figures.UNSEEN in conditions or re.search(r"commit|[0-9a-f]{7}", conditions), line
+
+
+@pytest.mark.parametrize("name", QUOTED)
 def test_pages_quote_the_same_figures(name: str) -> None:
     quoted = {}
-    for page, pattern in FIGURES[name].items():
+    for page, pattern in QUOTED[name].items():
         found = re.search(pattern, (ROOT / page).read_text(encoding="utf-8"))
         assert found is not None, f"{page} does not quote it as {pattern}"
         quoted[page] = [float(number.replace(",", "")) for number in found.groups()]
     assert len({tuple(numbers) for numbers in quoted.values()}) == 1, quoted
+
+
+def test_the_page_of_results_is_made_of_the_reports() -> None:
+    page = FOLDER / "RESULTS.md"
+    assert reproduce.page_text("full", [], page) == page.read_text(encoding="utf-8")
+
+
+def test_the_page_of_benchmarks_is_made_of_the_outputs() -> None:
+    outputs = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+    assert outputs
+    page = (ROOT / RESULTS).read_text(encoding="utf-8")
+    for path in outputs:
+        assert "\n".join(json.loads(path.read_text(encoding="utf-8"))["output"]) in page
+
+
+def test_rows_of_other_code_are_told_from_those_of_this(tmp_path: Path) -> None:
+    script = FOLDER / "lap" / "measure.py"
+    own = {"code": "experiments/lap/measure.py", "source": provenance.source_hash(script)}
+    assert provenance.state({**own, "commit": "abc"}) == provenance.CURRENT
+    assert provenance.state({**own, "source": "0", "commit": "abc"}) == "an older commit"
+    assert provenance.state({"commit": "abc-dirty"}) == "uncommitted changes"
+    assert provenance.state({"commit": None}) == "no commit"
+
+
+def test_the_code_of_a_row_is_what_its_script_imports() -> None:
+    names = {str(p.relative_to(ROOT)) for p in provenance.files_of(FOLDER / "lap" / "measure.py")}
+    assert "experiments/lap/measure.py" in names
+    assert "src/mrflearn/training/lap.py" in names  # through the lazy name of a package
+    assert "src/mrflearn/training/newton.py" in names
+    assert not any(own.startswith(("src/mrflearn/cli", "src/mrflearn/nn")) for own in names)
+    assert "experiments/lap/report.py" not in names

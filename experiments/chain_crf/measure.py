@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from points import Point
-from tasks import Sentence, Task
+from tasks import TASKS, Sentence, Task
 
 from mrflearn.estimators.crf import CRF
 from mrflearn.evaluation.calibration import Reliability, reliability
@@ -16,6 +18,17 @@ from mrflearn.evaluation.tagging import confusion, tagging_report
 from mrflearn.io.spans import tags_to_spans
 
 HELD_OUT = 10  # of every so many training sentences one is held out to fit the temperature on
+
+
+def measured(data: Path, point: Point) -> dict[str, Any]:
+    """What the point asks for."""
+    work = calibration if point.kind == "calibration" else score
+    return work(TASKS[point.task], _parts(point.task, data), point)
+
+
+@lru_cache(maxsize=1)
+def _parts(task: str, data: Path) -> dict[str, list[Sentence]]:
+    return TASKS[task].parts(data)
 
 
 def score(task: Task, parts: dict[str, list[Sentence]], point: Point) -> dict[str, Any]:

@@ -1,67 +1,44 @@
-"""Chain CRFs on chunking, names and parts of speech, beside the figures of their peers.
-
-python experiments/chain_crf/run.py [--scale smoke|full] [--data FOLDER] [--only TASK ...]
-
-Rows are appended to rows.jsonl in the output folder; what is there already is not run again.
-"""
+"""Chain CRFs on chunking, names and parts of speech, beside the figures of their peers."""
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
+sys.path.append(str(Path(__file__).parents[1]))  # where `runner` lies
 
-from measure import calibration, score
+from measure import measured
 from points import Point
 from report import write_report
-from results import Rows
+from runner import Experiment, Job, Request, main
 from tasks import TASKS
 
-CURVES = {"chunks": (250, 500, 1000, 2000, 4000), "wsj-random": (100, 300, 1000)}
-MEASURES = {"score": score, "curve": score, "calibration": calibration}
+CURVES = {"chunks": (250, 500, 1000, 2000, 4000, None), "wsj-random": (100, 300, 1000, None)}
+CALIBRATED = ("chunks", "names", "ewt-upos")
 
 
-def plan(scale: str, tasks: list[str]) -> list[Point]:
-    """The points, quick ones first."""
-    if scale == "smoke":
-        small = {"sentences": 300, "iterations": 20}
-        return [Point("score", task, **small) for task in tasks] + [
-            Point("calibration", tasks[0], **small)
-        ]
-    points = [Point("score", task) for task in tasks]
-    for task, sizes in CURVES.items():
-        points += [Point("curve", task, size) for size in (*sizes, None) if task in tasks]
-    return points + [
-        Point("calibration", task) for task in ("chunks", "names", "ewt-upos") if task in tasks
-    ]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scale", choices=["smoke", "full"], default="full")
-    parser.add_argument("--data", default=os.environ.get("MRFLEARN_DATA"))
-    parser.add_argument("--only", nargs="*", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--output", type=Path, help="folder of rows, tables and pictures")
-    options = parser.parse_args()
-    if options.data is None:
-        sys.exit("name the folder of the data sets with --data or MRFLEARN_DATA")
-    folder = options.output or Path(__file__).parent / f"results-{options.scale}"
-    rows = Rows(folder / "rows.jsonl")
-    for task in options.only:
-        points = [p for p in plan(options.scale, options.only) if p.task == task]
-        open_points = [point for point in points if vars(point) not in rows]
-        if not open_points:
+def plan(scale: str) -> Iterator[Point]:
+    """The points, task by task."""
+    for task in TASKS:
+        if scale == "smoke":
+            yield Point("score", task, 300, 20)
+            if task == next(iter(TASKS)):
+                yield Point("calibration", task, 300, 20)
             continue
-        parts = TASKS[task].parts(Path(options.data))
-        for point in open_points:
-            print(f"{point.kind} {task} {point.sentences or 'all'}", file=sys.stderr)
-            rows.append(vars(point), MEASURES[point.kind](TASKS[task], parts, point))
-    write_report(rows, folder)
-    print(folder / "report.md")
+        yield Point("score", task)
+        yield from (Point("curve", task, size) for size in CURVES.get(task, ()))
+        if task in CALIBRATED:
+            yield Point("calibration", task)
+
+
+def jobs(request: Request) -> Iterator[Job]:
+    """A job for each point; the data of a task is read once."""
+    for point in plan(request.scale):
+        work = partial(measured, request.data or Path(), point)
+        yield Job(vars(point), work, 60, data=True, share=point.task)
 
 
 if __name__ == "__main__":
-    main()
+    main(Experiment(jobs, write_report), Path(__file__).parent, str(__doc__))

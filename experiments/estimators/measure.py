@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 import resource
+import subprocess
 import sys
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,9 @@ from mrflearn.evaluation.recovery import recovery
 from mrflearn.graph.builders import graph_from_text
 from mrflearn.graph.gauges import random_ising, reference_gauge
 from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.sampling import Drawing
 
+STRENGTH = 0.5  # spin fields and couplings are uniform within plus and minus this
 L2 = 0.1  # one and the same small price, so that every estimate exists
 
 
@@ -41,10 +46,38 @@ def memory_mb() -> float:
     return int(held.split()[1]) / 1024
 
 
+def field(graph: str, run: int) -> Potentials:
+    """The field of a run."""
+    return random_ising(graph_from_text(graph), scale=STRENGTH, seed=run)
+
+
+@cache
+def folder() -> tempfile.TemporaryDirectory[str]:
+    """Where samples lie while this process lives."""
+    return tempfile.TemporaryDirectory()
+
+
+def samples_file(graph: str, run: int, samples: int) -> Path:
+    """A file of samples of the field of a run."""
+    path = Path(folder().name) / f"{graph.replace(':', '-')}-{run}-{samples}.npy"
+    if not path.exists():
+        np.save(path, Drawing()(field(graph, run), samples, seed=run).samples.numpy().astype("u1"))
+    return path
+
+
+def in_a_process(point: dict[str, Any]) -> dict[str, Any]:
+    """What a process of its own finds."""
+    file = samples_file(point["graph"], point["run"], point["samples"])
+    command = [sys.executable, __file__, json.dumps({**point, "file": str(file)})]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: dict[str, Any] = json.loads(answer)
+    return found
+
+
 def measure_field(point: dict[str, Any]) -> dict[str, Any]:
     """Time, memory and error of one estimator on samples of a random Ising field."""
-    truth = random_ising(graph_from_text(point["graph"]), scale=point["scale"], seed=point["run"])
-    rows = np.load(point["rows"])
+    truth = field(point["graph"], point["run"])
+    rows = np.load(point["file"])
     model = MarkovField(point["graph"], estimator=point["estimator"], l2=L2)
     before, begun = memory_mb(), time.process_time()
     model.fit(rows)

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 from panels import Curve, Panel, draw_panels
+from results import Rows
 
 from mrflearn.plots.figure import save
 
 Row = dict[str, Any]
 
 
-def write_report(rows: Sequence[Row], output: Path) -> None:
+def write_report(found: Rows, output: Path) -> None:
     """`report.md` and `trade-offs.png`."""
-    output.mkdir(parents=True, exist_ok=True)
+    rows = [{**row["point"], **row} for row in found.latest()]
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
     text = [
         "| graph | estimator | relative error | processor seconds | memory, MB |",

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measure import GRAPHS, SETTINGS
 from panels import Curve, Panel, draw_panels
+from results import Rows
 
 from mrflearn.evaluation.recovery import recovery
 from mrflearn.plots.figure import save
@@ -17,23 +19,28 @@ ENOUGH, CLOSE = 10_000, 1.20  # samples from which on, and within what ratio, er
 LEAST_CLIQUES, CONSTANT = 900, 1.25  # from where on, and within what ratio, time is linear
 
 
-def write_report(rows: Sequence[Row], output: Path) -> None:
-    """One picture a figure, all numbers in `report.md`, the error of every run in `errors.csv`."""
-    output.mkdir(parents=True, exist_ok=True)
-    rows = [*(row for row in rows if row["figure"] != "scaling"), *_least(rows)]
+def write_report(found: Rows, output: Path) -> None:
+    """One picture a figure and setting, all numbers in `report.md`."""
+    rows = [{**row["point"], **row} for row in found]
     text = ["# LAP: our figures", "", *_verdicts(rows)]
-    for figure in ("figure 2", "figure 3", "figure 4"):
-        mine = [row for row in rows if row["figure"] == figure]
-        if mine:
-            errors, variances = relative_errors(mine), estimator_variances(mine)
-            save(draw_panels(_panels(figure, errors, variances)), output / f"{_file(figure)}.png")
-            text += ["", f"## {figure}", "", *_table(errors, variances)]
-    mine = [row for row in rows if row["figure"] == "scaling"]
-    if mine:
-        save(draw_panels([_scaling(mine)]), output / "scaling.png")
-        text += ["", "## Time a clique", "", *_scaling_table(mine)]
-    (output / "report.md").write_text("\n".join(text) + "\n")
-    _write_errors(rows, output / "errors.csv")
+    for setting in SETTINGS:
+        for figure in GRAPHS:
+            mine = _of(rows, figure, setting)
+            if mine:
+                errors, variances = relative_errors(mine), estimator_variances(mine)
+                title = figure if setting == "0/1" else f"{figure}, {setting}"
+                panels = _panels(title, errors, variances)
+                save(draw_panels(panels), output / f"{_file(title)}.png")
+                text += ["", f"## {title}", "", *_table(errors, variances)]
+    times = _least(rows)
+    if times:
+        save(draw_panels([_scaling(times)]), output / "scaling.png")
+        text += ["", "## Time a clique", "", *_scaling_table(times)]
+    (output / "report.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+def _of(rows: Sequence[Row], figure: str, setting: str) -> list[Row]:
+    return [r for r in rows if r["figure"] == figure and r.get("setting") == setting]
 
 
 def _least(rows: Sequence[Row]) -> list[Row]:
@@ -47,17 +54,19 @@ def _least(rows: Sequence[Row]) -> list[Row]:
 def _verdicts(rows: Sequence[Row]) -> list[str]:
     """What the figures are to show, and whether they do."""
     lines = []
-    for figure in ("figure 2", "figure 3", "figure 4"):
-        errors = relative_errors([row for row in rows if row["figure"] == figure])
-        many = sorted({n for by in errors.values() for n in by if n >= ENOUGH})
-        if many:
-            widest = max(map(float, _spreads(errors, many)))
-            holds = "holds" if widest <= CLOSE else "misses"
-            lines.append(
-                f"- {figure}, {ENOUGH:,} samples and more: mean errors of the LAP variants and PL "
-                f"are within {100 * (widest - 1):.0f} % of each other ({holds}: at most "
-                f"{100 * (CLOSE - 1):.0f} %)"
-            )
+    for setting in SETTINGS:
+        for figure in GRAPHS:
+            errors = relative_errors(_of(rows, figure, setting))
+            many = sorted({n for by in errors.values() for n in by if n >= ENOUGH})
+            if many:
+                widest = max(map(float, _spreads(errors, many)))
+                holds = "holds" if widest <= CLOSE else "misses"
+                lines.append(
+                    f"- {figure}, {setting}, {ENOUGH:,} samples and more: mean errors of the LAP "
+                    f"variants and PL are within {100 * (widest - 1):.0f} % of each other "
+                    f"({holds}: at most {100 * (CLOSE - 1):.0f} %)"
+                )
+    rows = _least(rows)
     for name in dict.fromkeys(row["name"] for row in rows if row["figure"] == "scaling"):
         own = [r for r in rows if r["figure"] == "scaling" and r["name"] == name]
         each = [r["seconds"] / r["cliques"] for r in own if r["cliques"] > LEAST_CLIQUES]
@@ -74,26 +83,6 @@ def _verdicts(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _write_errors(rows: Sequence[Row], path: Path) -> None:
-    """One line a run: what the tables are made of, without the parameters themselves."""
-    lines = ["figure,samples,run,name,relative_error,seconds"]
-    for figure in ("figure 2", "figure 3", "figure 4"):
-        mine = [row for row in rows if row["figure"] == figure]
-        best = {(r["samples"], r["run"]): np.array(r["values"]) for r in mine if r["name"] == "ML"}
-        for row in mine:
-            truth = best.get((row["samples"], row["run"]))
-            if truth is not None:
-                error = recovery(np.array(row["values"]), truth).relative
-                place = f"{figure},{row['samples']},{row['run']},{row['name']}"
-                lines.append(f"{place},{error:.6f},{row['seconds']:.3f}")
-    lines += [
-        f"scaling,{r['samples']},,{r['name']} {r['cliques']} cliques,,{r['seconds']:.4f}"
-        for r in rows
-        if r["figure"] == "scaling"
-    ]
-    path.write_text("\n".join(lines) + "\n")
-
-
 def relative_errors(rows: Sequence[Row]) -> dict[str, dict[int, list[float]]]:
     """|estimate - ML| / |ML| of every run, by estimator and number of samples."""
     best = {(r["samples"], r["run"]): np.array(r["values"]) for r in rows if r["name"] == "ML"}
@@ -107,13 +96,14 @@ def relative_errors(rows: Sequence[Row]) -> dict[str, dict[int, list[float]]]:
 
 
 def estimator_variances(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
-    """The variance over runs of each parameter, averaged over the parameters."""
-    found: dict[str, dict[int, list[list[float]]]] = {}
+    """The mean square of estimate - truth over runs and parameters."""
+    truth = {(r["samples"], r["run"]): np.array(r["truth"]) for r in rows if "truth" in r}
+    found: dict[str, dict[int, list[float]]] = {}
     for row in rows:
-        found.setdefault(row["name"], {}).setdefault(row["samples"], []).append(row["values"])
+        off = np.array(row["values"]) - truth[row["samples"], row["run"]]
+        found.setdefault(row["name"], {}).setdefault(row["samples"], []).append((off**2).mean())
     return {
-        name: {n: float(np.var(values, axis=0, ddof=1).mean()) for n, values in by.items()}
-        for name, by in found.items()
+        name: {n: float(np.mean(values)) for n, values in by.items()} for name, by in found.items()
     }
 
 
@@ -131,7 +121,12 @@ def _panels(
     spread = {n: Curve(sorted(by), [by[k] for k in sorted(by)]) for n, by in variances.items()}
     return [
         Panel(f"{figure}: error", "samples", "relative error to ML", curves),
-        Panel(f"{figure}: variance", "samples", "variance of the estimates", spread),
+        Panel(
+            f"{figure}: distance from the truth",
+            "samples",
+            "mean square of estimate - truth",
+            spread,
+        ),
     ]
 
 
@@ -145,7 +140,7 @@ def _table(
         cells = [f"{np.mean(by[n]):.4f} ± {np.std(by[n]):.4f}" for n in samples]
         lines.append("| " + " | ".join([name, *cells]) + " |")
     lines.append("| " + " | ".join(["largest / smallest", *_spreads(errors, samples)]) + " |")
-    lines += ["", "Variance of the estimates:", "", *_head(head)]
+    lines += ["", "Mean square of estimate - truth:", "", *_head(head)]
     for name, spread in variances.items():
         lines.append("| " + " | ".join([name, *(f"{spread[n]:.2e}" for n in samples)]) + " |")
     return lines
@@ -182,4 +177,4 @@ def _head(cells: Sequence[str]) -> list[str]:
 
 
 def _file(figure: str) -> str:
-    return figure.replace(" ", "-")
+    return figure.replace(", ", "-").replace(" ", "-")

@@ -36,28 +36,44 @@ ROWS = 2048  # contexts scored at once; bounds memory, changes no result
 @final
 @dataclass(frozen=True, eq=False)
 class LogBilinearModel:
-    """p(w | context) ~ exp(q . vector(w) + bias(w)), q = sum over l of vector(w_l) transition(l).
+    """p(w | context) ~ exp(q . output(w) + bias(w)), q = sum over l of vector(w_l) transition(l).
 
-    w_l is the word at distance l to the left; words have one vector for both roles.
+    w_l is the word at distance l to the left.  `outputs` None: words have one vector for both
+    roles, as in Mnih and Hinton; else two, U and W in eq. 1 of Jernite, Rush and Sontag.
     """
 
     vectors: Float[Tensor, "v d"]
     transitions: Float[Tensor, "k d d"]
     bias: Float[Tensor, " v"]
+    outputs: Float[Tensor, "v d"] | None = None
 
     @classmethod
     def start(
-        cls, log_frequency: Float[Tensor, " v"], context: int, dims: int, generator: torch.Generator
+        cls,
+        log_frequency: Float[Tensor, " v"],
+        context: int,
+        dims: int,
+        generator: torch.Generator,
+        *,
+        tied: bool = True,
     ) -> Self:
         """Small random vectors around the unigram model."""
 
         def small(*shape: int) -> Tensor:
             return 0.1 * torch.randn(*shape, generator=generator, dtype=log_frequency.dtype)
 
-        return cls(small(len(log_frequency), dims), small(context, dims, dims), log_frequency)
+        words = len(log_frequency)
+        parts = small(words, dims), small(context, dims, dims), log_frequency
+        return cls(*parts, None if tied else small(words, dims))
 
     def parameters(self) -> dict[str, Tensor]:
-        return {"vectors": self.vectors, "transitions": self.transitions, "bias": self.bias}
+        own = {"vectors": self.vectors, "transitions": self.transitions, "bias": self.bias}
+        return own if self.outputs is None else {**own, "outputs": self.outputs}
+
+    @property
+    def predicted(self) -> Float[Tensor, "v d"]:
+        """The vectors of words that are predicted."""
+        return self.vectors if self.outputs is None else self.outputs
 
     def predictions(self, contexts: Int[Tensor, "b k"]) -> Float[Tensor, "b d"]:
         """The vector that each context expects to come next."""
@@ -65,7 +81,7 @@ class LogBilinearModel:
 
     def scores(self, contexts: Int[Tensor, "b k"]) -> Float[Tensor, "b v"]:
         """Unnormalised log-probabilities of every next symbol."""
-        return torch.addmm(self.bias, self.predictions(contexts), self.vectors.T)
+        return torch.addmm(self.bias, self.predictions(contexts), self.predicted.T)
 
     def log_probabilities(
         self, contexts: Int[Tensor, "b k"], targets: Int[Tensor, " b"]
@@ -118,14 +134,16 @@ def negative_log_likelihood(
     rows = torch.arange(len(targets), device=targets.device)
     near = model.vectors[contexts]
     expected = torch.einsum("bki,kij->bj", near, model.transitions)
-    scores = torch.addmm(model.bias, expected, model.vectors.T)
+    scores = torch.addmm(model.bias, expected, model.predicted.T)
     log_sums = scores.logsumexp(1)
     value = (log_sums - scores[rows, targets]).sum()
     error = scores.sub_(log_sums[:, None]).exp_()  # probabilities, less one at the truth
     error[rows, targets] -= 1
     torch.sum(error, 0, out=gradient.bias)
-    torch.mm(error.T, expected, out=gradient.vectors)
-    toward = error @ model.vectors
+    torch.mm(error.T, expected, out=gradient.predicted)
+    if gradient.outputs is not None:
+        gradient.vectors.zero_()
+    toward = error @ model.predicted
     gradient.transitions.copy_(torch.einsum("bki,bj->kij", near, toward))
     back = torch.einsum("bj,kij->bki", toward, model.transitions)
     gradient.vectors.index_add_(0, contexts.reshape(-1), back.reshape(-1, back.shape[-1]))
@@ -170,6 +188,7 @@ class HalvingSGD(ByEpochs):
 class LogBilinearLanguageModel(ScoresText):
     """The log-bilinear model of Mnih & Hinton 2007 over the words to the left.
 
+    tied: one vector a word, or one in contexts and another where it is predicted.
     optimiser: `"adagrad"`, or `"sgd"` whose rate is halved whenever the validation score falls
         (the paper's, with rate 0.1 and minibatches of 64), which needs `validation`.
     rate: of a mean over the minibatch for sgd; of each weight for adagrad.
@@ -180,6 +199,7 @@ class LogBilinearLanguageModel(ScoresText):
         dims: int = 30,
         context: int = 2,
         *,
+        tied: bool = True,
         optimiser: Literal["adagrad", "sgd"] = "adagrad",
         rate: float = 0.1,
         batch_size: int = 256,
@@ -193,6 +213,7 @@ class LogBilinearLanguageModel(ScoresText):
     ) -> None:
         self.context = context
         self.dims = dims
+        self.tied = tied
         self.optimiser = optimiser
         self.rate = rate
         self.batch_size = batch_size
@@ -276,7 +297,7 @@ class LogBilinearLanguageModel(ScoresText):
     def _start(self, train: Predictions, generator: torch.Generator) -> LogBilinearModel:
         counts = torch.bincount(train.targets.cpu(), minlength=len(self.vocabulary_)).float() + 0.1
         start = LogBilinearModel.start(
-            (counts / counts.sum()).log(), self.context, self.dims, generator
+            (counts / counts.sum()).log(), self.context, self.dims, generator, tied=self.tied
         )
         device = train.targets.device
         return LogBilinearModel(**{k: v.to(device) for k, v in start.parameters().items()})

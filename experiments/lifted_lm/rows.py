@@ -33,4 +33,4 @@ class Rows(results.Rows):
         figures = work()
         seconds = round(time.perf_counter() - began, 3)
         found = {"figures": figures, "seconds": seconds, "load": os.getloadavg()[0]}
-        return self.append(point, found)
+        return self.append(point, found, results.code_of(work))

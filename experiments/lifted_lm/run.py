@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
 
+import appendix
 import best_bound
 import figure5
 import figure6
@@ -21,7 +22,7 @@ from rows import Rows
 from texts import larger, split
 
 PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "trigrams",
-         "by-validation", "rivals", "larger", "sizes")  # fmt: skip
+         "by-validation", "rivals", "larger", "sizes", "appendix")  # fmt: skip
 
 
 def main() -> None:
@@ -38,6 +39,7 @@ def main() -> None:
         "The best certified bound": best_bound.report(rows),
         "The trigram field": trigrams.report(rows),
         "Time against the size of the text": sizes.report(rows),
+        "Trainings as published": appendix.report(rows),
     }
     pieces = [f"## {title}\n\n" + "\n".join(lines) for title, lines in sections.items() if lines]
     table = "\n\n".join(pieces) + "\n"
@@ -72,6 +74,8 @@ def _measure(rows: Rows, options: argparse.Namespace) -> None:
         elif part == "larger":
             own = larger(options.scale, options.data)
             trigrams.run_larger(rows, options.scale, own, options.device, options.checkpoint)
+        elif part == "appendix":
+            appendix.run(rows, options.scale, text, options.device)
         else:
             sizes.run(rows, options.scale, options.data, options.device)
 

@@ -31,12 +31,13 @@ from mrflearn.models.lifted import NeighbourModel, log_frequencies
 from mrflearn.objectives.base import Autograd
 from mrflearn.objectives.lifted import Gaps, pseudolikelihood_loss
 from mrflearn.training.loop import minimise
-from mrflearn.training.sgd import Adagrad
+from mrflearn.training.sgd import SGD, Adagrad
 
 PART = "vectors"
 NEIGHBOURS = 3
 PASSES = {"smoke": 1, "full": 10}  # over the text, by pseudolikelihood SGD
 RATE, BATCH = 0.05, 256
+PAPER_RATE, PAPER_BATCH = 0.025, 100  # of appendix B, whose rate falls as t^-0.4
 Work = Callable[[], dict[str, Any]]
 
 
@@ -57,6 +58,12 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
         "MRF SGD",
         settings | {"device": device},
         lambda: _pseudolikelihood(text, dims, PASSES[scale], device),
+    )
+    appendix = {"dims": dims, "epochs": PASSES[scale], "rate": PAPER_RATE, "batch": PAPER_BATCH}
+    measure(
+        "MRF SGD, .025 / t^.4",
+        appendix | {"device": device},
+        lambda: _pseudolikelihood(text, dims, PASSES[scale], device, as_published=True),
     )
     vector_choice.run(rows, text)
     if not _has_gensim():
@@ -126,8 +133,14 @@ def _lifted(text: Split, settings: LiftedSettings, folder: Path) -> dict[str, An
     return figures | _of_space(CosineSpace(found.vocabulary.words, found.vectors), text)
 
 
-def _pseudolikelihood(text: Split, dims: int, epochs: int, device: str) -> dict[str, Any]:
-    """The same model by stochastic gradients of its pseudolikelihood, with Adagrad's rates."""
+def _pseudolikelihood(
+    text: Split, dims: int, epochs: int, device: str, *, as_published: bool = False
+) -> dict[str, Any]:
+    """The same model by stochastic gradients of its pseudolikelihood.
+
+    With Adagrad's rates, or as published: minibatches of 100 words, whose gradients are added up,
+    and a rate of .025 / t^.4 at minibatch t.
+    """
     vocabulary = Vocabulary.from_counts(count_corpus(text.train))
     moments = moments_of(text.train, CONTEXT, vocabulary)
     generator = torch.Generator().manual_seed(0)
@@ -138,10 +151,14 @@ def _pseudolikelihood(text: Split, dims: int, epochs: int, device: str) -> dict[
     pairs = {"left": left.to(device), "right": torch.stack(right).to(device)}
     every = Gaps.of(encode_corpus(text.train, vocabulary), vocabulary.separator, CONTEXT)
     order = torch.randperm(len(every.word), generator=generator)
-    batches = Gaps(*(part[order] for part in every)).to(unary.device).split(BATCH)
+    batches = Gaps(*(part[order] for part in every)).to(unary.device)
+    batches = batches.split(PAPER_BATCH if as_published else BATCH)
     loss = pseudolikelihood_loss(vocabulary.separator)
     objective = Autograd(NeighbourModel(unary, pairs), batches, loss)
-    outcome = minimise(objective, Adagrad(rate=RATE, epochs=epochs))
+    search = (
+        SGD(PAPER_RATE, epochs, power=0.4) if as_published else Adagrad(rate=RATE, epochs=epochs)
+    )
+    outcome = minimise(objective, search)
     space = CosineSpace(vocabulary.words, outcome.model.parameters()["left"].cpu())
     return {"seconds": outcome.seconds, "nats": outcome.value, **_of_space(space, text)}
 

@@ -6,16 +6,31 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+import torch
 from rows import Point
-from tasks import Example, Parts, Task
+from tasks import TASKS, Example, Parts, Task
 
 from mrflearn.estimators.crf import CRF
 from mrflearn.estimators.layered_crf import FactorialCRF, SkipChainCRF
 from mrflearn.evaluation.chunks import ChunkReport, paired
 from mrflearn.evaluation.layers import layers_report
 from mrflearn.io.spans import split_tag
+
+
+def measured(data: Path, point: Point, tests: int | None = None) -> dict[str, Any]:
+    """What the point asks for, on so many of the test sequences (None: all)."""
+    parts = _parts(point.task, data, point.draw, point.size)
+    jobs = torch.get_num_threads()
+    return measure(TASKS[point.task], parts._replace(test=parts.test[:tests]), point, jobs)
+
+
+@lru_cache(maxsize=1)
+def _parts(task: str, data: Path, draw: int, size: int | None) -> Parts:
+    return TASKS[task].parts(data, draw, size)
 
 
 def measure(task: Task, parts: Parts, point: Point, jobs: int) -> dict[str, Any]:

@@ -25,10 +25,6 @@ class Point:
 class Rows(results.Rows):
     """The file of results; rows of older runs lack settings that had one value then."""
 
-    def done(self) -> set[Point]:
-        """The points that have been measured."""
-        return {Point(**row["point"]) for row in self}
-
     def of(self, task: str, estimator: str | None = None, c2: float = Point.c2) -> list[Row]:
         """The last row of each point of a task with one prior, by draws and sizes."""
         latest = {Point(**row["point"]): row for row in self}

@@ -32,6 +32,7 @@ from support.labelled_fields import (
     function,
     labelled,
     labelled_fields,
+    log_conditional,
     tables_of,
 )
 
@@ -197,6 +198,22 @@ def test_all_factors_in_one_piece_are_the_likelihood() -> None:
     found = labelled(5, [RING, CHAIN])
     whole = value(found, "pw", pieces=[["unary", "pair"]])
     assert whole == pytest.approx(value(found, "ml"), rel=1e-9)
+
+
+@settings(max_examples=8)
+@given(labelled_fields())
+def test_variables_of_larger_pieces_one_by_one(found: Labelled) -> None:
+    """[Sutton and McCallum 2009, section 4.1]"""
+    names, graph = [t.name for t in found.field.templates], found.batch.graph
+    pieces = [[names[0]], names[1:]]
+    expected, tables = 0.0, iter(tables_of(found))
+    scored = {group.name: [next(tables) for _ in range(len(group))] for group in graph.groups}
+    for piece in pieces:
+        factors = [own for name in piece for own in scored[name]]
+        for v in sorted({v for scope, _ in factors for v in scope}):
+            expected -= log_conditional(factors, found.batch.states, [v], graph.most_states)
+    assert value(found, "pwpl", pieces=pieces) == pytest.approx(expected, rel=1e-9)
+    assert_gradient(function(found, Principle("pwpl", pieces=pieces)), found.vector)
 
 
 def test_belief_propagation_before_the_first_message_is_piecewise() -> None:

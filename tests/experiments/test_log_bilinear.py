@@ -24,11 +24,19 @@ HalvingSGD, LogBilinearLanguageModel = LBL.HalvingSGD, LBL.LogBilinearLanguageMo
 LogBilinearModel, Predictions = LBL.LogBilinearModel, LBL.Predictions
 
 
+@pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("optimiser", ["adagrad", "sgd"])
-def test_it_learns_the_order_of_words(optimiser: str) -> None:
+def test_it_learns_the_order_of_words(optimiser: str, tied: bool) -> None:
     rate = {"adagrad": 0.3, "sgd": 1.0}[optimiser]
     model = LogBilinearLanguageModel(
-        context=2, dims=6, optimiser=optimiser, rate=rate, batch_size=16, epochs=25
+        context=2,
+        dims=6,
+        tied=tied,
+        optimiser=optimiser,
+        rate=rate,
+        batch_size=16,
+        epochs=25,
+        patience=10,
     )
     model.fit(TEXT, validation=TEXT)
     unigram = NgramLanguageModel(order=1).fit(TEXT).perplexity(TEXT)
@@ -68,17 +76,18 @@ def test_left_contexts_stop_at_the_sentence(sentences: list[list[int]], context:
     assert LBL.left_contexts(stream, context, separator=0).tolist() == expected
 
 
-def case() -> tuple[Any, Any]:
+def case(tied: bool = True) -> tuple[Any, Any]:
     generator = torch.Generator().manual_seed(0)
     bias = torch.randn(5, generator=generator, dtype=torch.float64)
-    model = LogBilinearModel.start(bias, context=2, dims=3, generator=generator)
+    model = LogBilinearModel.start(bias, context=2, dims=3, generator=generator, tied=tied)
     contexts = torch.randint(5, (7, 2), generator=generator)
     contexts[0] = 1  # one word at both distances: its gradients add up
     return model, Predictions(contexts, torch.randint(5, (7,), generator=generator))
 
 
-def test_value_and_gradient() -> None:
-    model, batch = case()
+@pytest.mark.parametrize("tied", [True, False])
+def test_value_and_gradient(tied: bool) -> None:
+    model, batch = case(tied)
     layout = Layout.of(model.parameters())
     vector = layout.flatten(model.parameters())
     function = LBL.PredictionLoss(model, [batch])

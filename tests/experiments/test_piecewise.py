@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def run(output: Path, *options: str) -> list[dict]:
     """The rows that a run of the smallest scale leaves."""
-    words = ("--scale", "smoke", "--output", str(output), "--jobs", "1", *options)
+    words = ("--scale", "smoke", "--output", str(output), "--threads", "1", *options)
     assert run_experiment("piecewise", *words).strip() == str(output / "report.md")
     return [json.loads(line) for line in (output / "rows.jsonl").read_text().splitlines()]
 
@@ -64,7 +64,7 @@ def test_priors_are_chosen_on_held_out_sentences_alone(tmp_path: Path) -> None:
 
 @pytest.mark.data
 def test_tables_are_made_of_real_text(tmp_path: Path, data_folder: Path) -> None:
-    options = ("--only", "chunks-grmm", "--estimators", "pw", "pl", "--data", str(data_folder))
+    options = ("--only", "chunks-grmm", "pw,pl", "--data", str(data_folder))
     rows = run(tmp_path, *options)
     assert [row["point"]["estimator"] for row in rows] == ["pl", "pw"]
     assert all(row["train_sentences"] == 40 and row["pos_accuracy"] > 0.5 for row in rows)

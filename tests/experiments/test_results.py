@@ -40,5 +40,6 @@ def test_the_last_row_of_a_point_counts(tmp_path: Path) -> None:
 
 def test_without_git_the_commit_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    row = Rows(tmp_path / "rows.jsonl").append({"task": "grid"}, {})
+    fresh = experiment_module("", "results")  # which has not asked git yet
+    row = fresh.Rows(tmp_path / "rows.jsonl").append({"task": "grid"}, {})
     assert row["commit"] is None

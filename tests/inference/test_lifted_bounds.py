@@ -25,8 +25,10 @@ from mrflearn.inference.perron import (
     power_steps,
 )
 from mrflearn.models.lifted import NeighbourModel
-from support.alternating_bound import tighten
+from support.experiments import experiment_module
 from support.rings import all_rings, random_duals, random_model, ring_log_partition
+
+tighten = experiment_module("lifted_lm", "alternating_bound").tighten
 
 sizes = st.sampled_from([0.0, 0.3, 1.0, 3.0])
 seeds = st.integers(0, 10_000)

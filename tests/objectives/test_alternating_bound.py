@@ -12,8 +12,10 @@ from mrflearn.inference.lifted import Stars
 from mrflearn.models.lifted import NeighbourModel
 from mrflearn.objectives.lifted import LiftedLikelihood, WordFrequencies
 from mrflearn.training.lbfgs import LBFGS
-from support.alternating_bound import AlternatingBound
+from support.experiments import experiment_module
 from support.functions import minimise
+
+AlternatingBound = experiment_module("lifted_lm", "alternating_bound").AlternatingBound
 
 
 @pytest.mark.parametrize("inner", ["subgradient", "lbfgs"])

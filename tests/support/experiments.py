@@ -43,5 +43,6 @@ def experiment_module(folder: str, name: str) -> Any:
     assert spec.loader is not None
     found = module_from_spec(spec)
     sys.modules[spec.name] = found  # dataclasses look their module up
-    spec.loader.exec_module(found)
+    with patch.object(sys, "path", [*sys.path, str(FOLDER)]):
+        spec.loader.exec_module(found)
     return found

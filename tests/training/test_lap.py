@@ -25,6 +25,7 @@ from mrflearn.training.lap import (
     fit_locally,
     pieces,
     problem_blocks,
+    pseudo_moments,
 )
 from mrflearn.training.newton import LocalNewton, LocalSolution
 from support.brute_force import all_assignments, all_probabilities
@@ -196,6 +197,39 @@ def test_consensus_recovers_the_field_too() -> None:
         assert distance(found.model.potentials(), field) < 1e-6
 
 
+@pytest.mark.parametrize("weigh", [False, True])
+@pytest.mark.parametrize("states", [2, 3])
+def test_shared_tables_are_recovered_too(states: int, weigh: bool) -> None:
+    graph = grid(3, 3, states, tied=True)
+    generator = torch.Generator().manual_seed(states)
+    zeros = TabularModel.zeros(graph).values
+    values = [torch.randn(v.shape, generator=generator, dtype=v.dtype) for v in zeros]
+    field = TabularModel(graph, tuple(values))
+    rows = everything(field.potentials())
+    plan = problem_blocks(neighbourhoods(graph), own=True)
+    found = fit_locally(graph, plan, SolveBlock(LocalNewton(), rows, weigh=weigh)).model
+    for own, true in zip(found.values, values, strict=True):
+        assert own.shape == true.shape
+        assert_close(own, true, atol=1e-5, rtol=1e-5)
+
+
+def test_shared_tables_are_means_weighted_by_precision() -> None:
+    rows = torch.randint(2, (400, 4), generator=torch.Generator().manual_seed(5))
+    rows[:, 1:] = torch.where(rows[:, 1:] == rows[:, :3], rows[:, 1:], 0)
+    samples, graph = Samples.of(rows), chain(4, tied=True)
+    alone = SolveBlock(LocalNewton(l2=0.1), samples, weigh=True)
+    plan = problem_blocks(neighbourhoods(chain(4)), own=True)
+    total, weight = torch.zeros(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+    for block in plan:
+        found = alone(block)
+        assert found.precision is not None
+        kind = block.shape.own - 1  # of one variable, or of two
+        total[kind] += float((found.precision * found.terms).sum())
+        weight[kind] += float(found.precision.sum())
+    model = fit_locally(graph, problem_blocks(neighbourhoods(graph), own=True), alone).model
+    assert_close(torch.cat([own.flatten() for own in model.values]), total / weight)
+
+
 def test_pieces_are_the_logarithms_of_their_counts() -> None:
     field = FIELDS["triples"]
     states, p = all_assignments(field), all_probabilities(field)
@@ -221,10 +255,16 @@ def test_what_lap_cannot_do_it_refuses() -> None:
     rows = torch.tensor([[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 1]])
     nothing = TabularModel.zeros(grid(2, 2)).potentials()
     assert 0 < distance(learned(grid(2, 2), Samples.of(rows), l2=0.5), nothing) < 5
-    with pytest.raises(GraphError, match="shares tables"):
-        learned(grid(2, 2, tied=True), Samples.of(rows))
     with pytest.raises(GraphError, match=r"neighbourhood of clique \[0\] has 30 variables"):
         learned(complete(30), Samples.of(torch.zeros(2, 30, dtype=torch.int64)))
+
+
+def test_closed_forms_of_single_cliques_share_no_tables() -> None:
+    counts = CliqueCounts((torch.ones(4, 2), torch.ones(4, 2, 2)), torch.ones(1))
+    for closed in (lambda: pieces(grid(2, 2, tied=True), counts, LocalNewton()),
+                   lambda: pseudo_moments(grid(2, 2, tied=True), counts)):  # fmt: skip
+        with pytest.raises(GraphError, match="shares tables"):
+            closed()
 
 
 @pytest.mark.parametrize(("l1", "missing"), [(0.0, False), (1.0, False), (0.0, True)])

@@ -76,6 +76,12 @@ def test_the_rate_decays():
     assert [row.step for row in outcome.history] == pytest.approx(last)
 
 
+def test_the_rate_falls_as_a_power_of_the_steps():
+    outcome = minimise(PARTS, START, SGD(rate=0.01, epochs=3, power=0.4))
+    last = [0.01 / (20 * (epoch + 1)) ** 0.4 for epoch in range(3)]
+    assert [row.step for row in outcome.history] == pytest.approx(last)
+
+
 def test_history_holds_the_sums_seen_on_the_way():
     seen = []
 

@@ -188,7 +188,9 @@ class FieldTraining:
             return self._pseudolikelihood(graph, samples)
         if self.estimator == "lap":
             blocks = self.lap_blocks(graph, samples.missing)
-            task = lap.SolveBlock(self.newton, samples, samples.missing)
+            # What cliques share is a mean of what each says, and says with its precision.
+            weigh = not samples.missing and any(map(lap.has_ties, graph.groups))
+            task = lap.SolveBlock(self.newton, samples, samples.missing, weigh)
             return lap.fit_locally(graph, blocks, task, self.mapper, self.checkpoint, self.resume)
         task = lap.SolveBlock(self.newton, samples, weigh=True)
         return lap.fit_locally(graph, lap.problem_blocks(blankets(graph)), task, self.mapper)

@@ -63,8 +63,8 @@ class GraphCRF(FieldCRF):
         True refuses a graph in several parts, as one with an edge forgotten; False takes it.
     pieces
         Of `"pw"` and `"pwpl"`: `"edges"` (an edge takes the features of its ends with it; the
-        default) or `"factors"`; in Python also, of `"pw"`, lists of kinds of factors, each list one
-        piece per example, as in `[["node", "edge"]]`.
+        default) or `"factors"`; in Python also lists of kinds of factors, each list one piece per
+        example, as in `[["node", "edge"]]`.
     shares
         Of `"pw-reweighted"`: `"uniform"` or `"optimised"`; in Python also {kind of factor: weight}.
     c1

@@ -39,8 +39,9 @@ class Principle:
     """What is minimised: an estimator, what its pieces are, and how `bp` passes messages.
 
     pieces: `"factors"`; of `"pw"` and `"pwpl"` also `"edges"` (a factor of several variables takes
-        the factors of its single variables with it); of `"pw"` also lists of names: in each example
-        the factors of one list are one piece, solved exactly.
+        the factors of its single variables with it), and lists of names: in each example the
+        factors of one list are one piece.  `"pw"` solves it exactly, `"pwpl"` takes each of its
+        variables given the others of the piece.
     shares: of `"pw-reweighted"`: `"uniform"`, `"optimised"`, or a weight for each kind of factor.
     """
 
@@ -59,7 +60,7 @@ class Principle:
             )
         for given, what, estimators in (
             (self.pieces == "edges", "pieces='edges'", ("pw", "pwpl")),
-            (not named, "pieces of several factors", ("pw",)),
+            (not named, "pieces of several factors", ("pw", "pwpl")),
             (self.shares != "uniform", "shares", ("pw-reweighted",)),
         ):
             if given and self.estimator not in estimators:
@@ -84,18 +85,21 @@ def field_objective(
     model.check(batch)
     if principle.estimator == "bp":
         return FieldLikelihood(model, batch, principle.bp, threads)
+    estimator = principle.estimator
     if not isinstance(principle.pieces, str):
         batch = split_batch(batch, named_pieces(batch, principle.pieces))
-    if principle.estimator == "ml" or not isinstance(principle.pieces, str):
+        # On the node-split graph: the exact likelihood of each piece, or its pseudolikelihood.
+        estimator = "ml" if estimator == "pw" else "pl"
+    if estimator == "ml":
         inference, reason = Automatic().chosen(batch.graph)
         if reason is not None and principle.estimator == "ml":
             raise InferenceError(reason)
         if reason is not None:
             raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
         return FieldLikelihood(model, batch, inference, threads)
-    if principle.estimator == "pw-reweighted":
+    if estimator == "pw-reweighted":
         return ReweightedLikelihood.of(model, batch, principle.shares)
-    problems = find_problems(batch, principle.estimator, with_ends=principle.pieces == "edges")
+    problems = find_problems(batch, estimator, with_ends=principle.pieces == "edges")
     if not len(batch.uncertain):
         return LocalLikelihood.of(model, batch, problems, threads)
     # Problems of known labels, and the others.

@@ -35,7 +35,7 @@ from torch import Tensor
 
 from mrflearn.errors import GraphError
 from mrflearn.features.observations import CliqueCounts, Samples
-from mrflearn.graph.factor_graph import FactorGraph, factor_degrees
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, factor_degrees
 from mrflearn.graph.gauges import reference_gauge
 from mrflearn.graph.neighbourhood import LocalShape, Neighbourhoods, lone_cliques, neighbourhoods
 from mrflearn.graph.potentials import DenseTable, Potentials
@@ -205,7 +205,8 @@ class SolveBlock:
             if self.weigh:
                 found = with_precision(likelihood, found, self.newton.l2)
         end = shape.spans[block.factors.shape[1] - 1].stop
-        return replace(found, terms=found.terms[:end].contiguous())
+        kept = None if found.precision is None else found.precision[:end].contiguous()
+        return replace(found, terms=found.terms[:end].contiguous(), precision=kept)
 
 
 def with_precision(
@@ -236,13 +237,18 @@ def lap_refuses(graph: FactorGraph, *, missing: bool) -> str | None:
 
 
 def check_untied(graph: FactorGraph) -> None:
-    """Raises `GraphError` where cliques share tables or variables stand for several."""
-    for group in graph.groups:
-        if len(group) and len(group.table.unique()) < len(group):
-            raise GraphError(
-                f"group '{group.name}' shares tables between cliques; LAP learns each clique by "
-                "itself. Build the graph with tied=False, or use the estimator 'pl' or 'ml'."
-            )
+    """Raises `GraphError` where cliques share tables."""
+    tied = next((group.name for group in graph.groups if has_ties(group)), None)
+    if tied is not None:
+        raise GraphError(
+            f"group '{tied}' shares tables between cliques, each of which would be learned by "
+            "itself. Build the graph with tied=False, or use the estimator 'lap', 'pl' or 'ml'."
+        )
+
+
+def has_ties(group: FactorGroup) -> bool:
+    """Whether cliques of a group share tables."""
+    return len(group) > 0 and len(group.table.unique()) < len(group)
 
 
 # LAP and consensus: the field from the solutions of its local problems.
@@ -258,9 +264,11 @@ def fit_locally(
 ) -> Outcome[TabularModel]:
     """The field whose every parameter is as its local problems say; the value is their sum.
 
+    A parameter that several cliques share is the mean of what is found for each, weighted by
+    precision where tasks `weigh`; both means are consistent.
+
     Blocks that are solved go into the checkpoint, and are not solved again on resuming.
     """
-    check_untied(graph)
     started = time.perf_counter()
     layout = ParameterLayout.of(graph)
     identity = {"model": "LAP", "blocks": len(blocks), "parameters": layout.size}
@@ -294,6 +302,7 @@ def weighted_mean(
 
 
 SAVED = ("terms", "value", "iterations", "converged", "stuck")  # of a block, in a checkpoint
+WEIGHED = "precision"  # besides, where tasks weigh
 
 
 def _read(checkpoint: Checkpoint, identity: dict[str, Any]) -> list[LocalSolution]:
@@ -301,7 +310,8 @@ def _read(checkpoint: Checkpoint, identity: dict[str, Any]) -> list[LocalSolutio
     tensors, solved = checkpoint.read(identity), []
     for k in range(int(tensors["solved"])):
         terms, value, iterations, *flags = (tensors[f"{k}.{name}"] for name in SAVED)
-        solved.append(LocalSolution(terms, value, int(iterations), *(f.bool() for f in flags)))
+        known = LocalSolution(terms, value, int(iterations), *(f.bool() for f in flags))
+        solved.append(replace(known, precision=tensors.get(f"{k}.{WEIGHED}")))
     return solved
 
 
@@ -313,6 +323,8 @@ def _write(
         for name in SAVED:
             held = torch.as_tensor(getattr(found, name))
             tensors[f"{k}.{name}"] = held if held.is_floating_point() else held.double()
+        if found.precision is not None:
+            tensors[f"{k}.{WEIGHED}"] = found.precision
     checkpoint.write(identity, tensors)
 
 

@@ -149,7 +149,7 @@ class ByEpochs(ABC):
 @final
 @dataclass(frozen=True)
 class SGD(ByEpochs):
-    """w <- w - rate / (1 + decay * epochs so far) * gradient of one minibatch.
+    """w <- w - rate / ((1 + decay * epochs so far) t^power) * gradient of minibatch t = 1, 2, ...
 
     The gradient is summed over the examples of the minibatch, so larger minibatches need lower
     rates.
@@ -158,9 +158,10 @@ class SGD(ByEpochs):
     rate: float = 0.1
     epochs: int = 50
     decay: float = 0.0
+    power: float = 0.0
 
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
-        rate = self.rate / (1 + self.decay * epochs)
+        rate = self.rate / ((1 + self.decay * epochs) * (state.updates + 1) ** self.power)
         state.vector.add_(found.gradient, alpha=-rate)
         return rate
 

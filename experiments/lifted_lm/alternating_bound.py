@@ -2,7 +2,7 @@
 
 [Jernite, Rush, Sontag 2015, Algorithm 2]  The duals are found anew, by sub-gradient steps
 (Algorithm 1) or L-BFGS, each time the parameters have moved; `LiftedLikelihood` moves both together
-and needs a small part of the work.  Kept as the reference.
+and needs a small part of the work.
 """
 
 from __future__ import annotations

@@ -1,0 +1,394 @@
+"""The tables of figures on pages, from committed rows and outputs of benchmarks: `make figures`.
+
+    python experiments/figures.py            # writes them into the pages, and the reports
+    python experiments/figures.py --check    # says which pages are not as their sources are
+
+A table stands between `<!-- figures: NAME -->` and `<!-- end of figures -->`, NAME being a function
+of this module; nobody writes there by hand.  Figures that no committed row or output holds are
+marked as such, and listed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator
+
+from provenance import ROOT
+from provenance import main as list_rows
+from sources import (
+    UNSEEN,
+    Figures,
+    average,
+    cells,
+    output,
+    peers,
+    printed,
+    row,
+    rows,
+    table,
+)  # fmt: skip
+
+PAGES = (
+    ROOT / "README.md",
+    *sorted(ROOT.glob("docs/*/*.md")),
+    *sorted(ROOT.glob("experiments/*/README.md")),
+)
+BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+
+
+def how_fast() -> list[str]:
+    """The table of the README."""
+    found = [*_inference(), *_crfs(), *_taggers(), *_fields(), *_language_models()]
+    header = ("job", "mrflearn", "other program or method", "measured on")
+    return table(header, [(own.job, own.ours, own.rival, own.conditions) for own in found])
+
+
+def _inference() -> Iterator[Figures]:
+    source = [output("inference")]
+    try:
+        own = cells("inference", problem="exact, 16x16, graph and all")
+        yield Figures(
+            "log Z and all marginals, 16 x 16 Ising grid, exact, the graph included",
+            f"{float(own['mrflearn s']):.2f} s",
+            f"pyAgrum: {own['rival s']} s",
+            source,
+        )
+    except LookupError:
+        own = cells("inference", problem="exact, 16x16")
+        yield Figures(
+            "log Z and all marginals, 16 x 16 Ising grid, exact",
+            f"{float(own['mrflearn s']):.2f} s",
+            f"pgmpy: {own['remark']}",
+            source,
+        )
+    large, small = (cells("inference", problem=f"{n}x{n}.*damping 0.0") for n in (50, 10))
+    yield Figures(
+        "100 sweeps of belief propagation, 50 x 50 grid (10 x 10)",
+        f"{large['mrflearn s']} s ({small['mrflearn s']} s)",
+        f"PGMax (JAX): {large['rival s']} s ({small['rival s']} s)",
+        source,
+    )
+    yield Figures(
+        "12 networks of the UAI competition, width up to 26, exact",
+        "0.1 to 2.7 s, one 13 s",
+        "published marginals agree to 5e-7 on all 12",
+    )
+
+
+def _crfs() -> Iterator[Figures]:
+    yield _to_optimum("chunks", "CoNLL-2000 chunking")
+    yield _to_optimum("ewt-xpos", "UD-EWT tags, 49 labels,")
+    named = rows("neural_crf", stage="measure", task="names")
+    tagged = rows("neural_crf", stage="measure", task="ewt-upos")
+    chains = [row("chain_crf", kind="score", task=task) for task in ("names", "ewt-upos")]
+    yield Figures(
+        "names of CoNLL-2003, F1 on testa / EWT tags, accuracy on test, `NeuralCRF`, three seeds",
+        f"{_range(own['f1'] for own in named)} / {_range(own['accuracy'] for own in tagged)} %",
+        f"feature CRF, ours: {100 * chains[0]['f1']:.1f} / {100 * chains[1]['accuracy']:.1f} %",
+        [{**own, "machine": "H200"} for own in (*named, *tagged)],
+        chains,
+    )
+    yield _chain_layer()
+    own = row("piecewise", task="chunks-grmm", estimator="pw")
+    grmm = peers("piecewise", "chunks-grmm", estimator="pw")
+    yield Figures(
+        "factorial CRF of GRMM's setting by piecewise training, one core",
+        f"{own['train_cpu_seconds']:.1f} s, F1 {100 * own['chunk_f1']:.1f}",
+        f"GRMM: {grmm['train_seconds']} s, F1 {grmm['chunk_f1']}",
+        [own],
+        [{"where": "such a core, another time"}],
+    )
+    wanted = {"held_out": False, "c2": 0.05}
+    draws = len(rows("piecewise", task="tags-words", estimator="ml", **wanted))
+    means = {
+        (task, name): _tags(rows("piecewise", task=task, estimator=name, **wanted))
+        for task in ("tags-words", "tags")
+        for name in ("ml", "pl", "pwpl")
+    }
+    yield Figures(
+        f"tagger of 45 labels with words on transitions, 1,911 sentences, mean of {draws} draws",
+        f"PWPL {means['tags-words', 'pwpl']}; PL {means['tags-words', 'pl']}",
+        f"exact likelihood, ours: {means['tags-words', 'ml']}; **without words on transitions "
+        f"{means['tags', 'ml']}**: on chains like these piecewise training gains nothing",
+        rows("piecewise", task="tags-words", **wanted),
+    )
+
+
+def _to_optimum(task: str, text: str) -> Figures:
+    """A chain CRF and CRFsuite to the same optimum: in one run, or else at different times."""
+    job = f"{text} to CRFsuite's optimum"
+    try:
+        peer, one, two = (
+            cells("crf", task=task, engine=own, iterations=r"[2-9]\d|\d{3}")
+            for own in ("suite", "1 core", "2 cores")
+        )
+    except LookupError:
+        own, theirs = row("chain_crf", kind="score", task=task), peers("chain_crf", task)
+        ours = f"{own['train_seconds']:.1f} s, features included"
+        rival = f"{theirs['system']}: {theirs['train_seconds']} s"
+        return Figures(job, ours, rival, [own], [{"where": "such a machine, another time"}])
+    return Figures(
+        f"{job}, processor seconds on one core (two cores: of both)",
+        f"{one['cpu s']} s ({two['cpu s']} s), score {one['score']}",
+        f"python-crfsuite: {peer['cpu s']} s, score {peer['score']}",
+        [output("crf")],
+    )
+
+
+def _chain_layer() -> Figures:
+    """The longest chains that were measured."""
+    mine = [own for own in _lines("nn") if own["job"].startswith("chain") and "ms" in own]
+    mine = [own for own in mine if own["engine"] == "mrflearn" and "decode" not in own["job"]]
+    job = mine[-1]["job"]
+    theirs = cells("nn", job=f"^{job}$", engine="pytorch-crf")
+    return Figures(
+        f"loss and gradient of a chain CRF layer, {job.removeprefix('chain ')} (sequences, "
+        "positions, tags), one core",
+        f"{mine[-1]['ms']} ms",
+        f"pytorch-crf: {theirs['ms']} ms",
+        [output("nn")],
+    )
+
+
+def _taggers() -> Iterator[Figures]:
+    one, eight = (cells("composite", work=f"outside, {n} x 20 words") for n in (1, 8))
+    yield Figures(
+        "inside and outside of one sentence of 20 words, 30 + 60 symbols, one core",
+        f"{one['mrflearn ms']} ms (eight at a time: {eight['mrflearn ms']})",
+        f"torch-struct: {one['peer ms']} ms (eight at a time: {eight['peer ms']})",
+        [output("composite")],
+    )
+    tasks = {own["task"] for own in _lines("tagger")}
+    ours = [cells("tagger", task=f"^{t}$", engine="HMM, order 2") for t in sorted(tasks)]
+    theirs = [cells("tagger", task=f"^{t}$", engine="TnT") for t in sorted(tasks)]
+    yield Figures(
+        f"tagging with a trigram HMM, one core, tokens/s ({', '.join(sorted(tasks))})",
+        "; ".join(own["tokens/s"] for own in ours),
+        f"NLTK's TnT: {'; '.join(own['tokens/s'] for own in theirs)}",
+        [output("tagger")],
+    )
+
+
+def _fields() -> Iterator[Figures]:
+    (seconds,) = printed("potts", r"([\d.]+) s of processor")
+    (height,) = printed("potts", r"objective ([\d,]+)")
+    peer, theirs = printed("potts", r"CCMpred .*?: ([\d.]+) s.*\n +its objective ([\d,]+)")
+    shared, of = printed("potts", r"(\d+) of our (\d+) .*the optimum of CCMpred's")
+    yield Figures(
+        "protein family 1atzA, one thread",
+        f"{seconds} s to {height}; {shared} of its {of} strongest contacts are those of the "
+        "exact optimum",
+        f"CCMpred: {peer} s to {theirs}",
+        [output("potts")],
+        [{"where": "such a core, another time"}],
+    )
+
+
+def _language_models() -> Iterator[Figures]:
+    text = {"text": "Penn Treebank"}
+    low = {**text, "part": "figure 6", "vocabulary": None}
+    stars, chains = (row("lifted_lm", **low, bound=own) for own in ("stars", "chains"))
+    best = row("lifted_lm", **text, part="best bound", bound="windows")
+    lbl = row("lifted_lm", **low, form="LBL", dims=30, epochs=12)
+    three, five = (row("lifted_lm", **text, part="trigrams, rivals", order=n) for n in (3, 5))
+    yield Figures(
+        "lifted language model, Penn Treebank: proven bound on validation, nats per position",
+        f"stars {_valid(stars)} in {_seconds(stars)}, chains {_valid(chains)} in "
+        f"{_seconds(chains)}; windows, D = 300: {_valid(best)} in {_seconds(best)}",
+        f"stars, as published: 45 minutes on a GPU; left-context log-bilinear, exact: "
+        f"{_valid(lbl)}, still rising; Kneser-Ney, exact: trigram {_valid(three)}, "
+        f"**5-gram {_valid(five)}**",
+        [stars, chains, best],
+        [lbl, three, five],
+    )
+    seeds = [own for own in rows("lifted_lm", **text, part="trigrams") if "seed" in own["point"]]
+    yield Figures(
+        f"trigram field of it (vectors and sparse scores of pairs and triples), proven, "
+        f"{len(seeds)} seeds",
+        f"validation {_figure(seeds, 'valid', 3)}, test {_figure(seeds, 'test', 3)} in "
+        f"{min(map(_trained, seeds)):.0f} to {max(map(_trained, seeds)):.0f} s",
+        f"Kneser-Ney 5-gram, exact: {_valid(five)}, {five['figures']['test']:.3f} (trigram "
+        f"{_valid(three)}, {three['figures']['test']:.3f})",
+        seeds,
+        [three, five],
+        ["the GPU shared with other work"],
+    )
+    names = ("MRF, windows", "MRF, chains", "Kneser-Ney 3-gram, both sides", "Kneser-Ney 3-gram")
+    gaps = [row("lifted_lm", **text, part="gaps", name=own) for own in names]
+    percent = [f"{_gap(own)} %" for own in gaps]
+    field = f"{_figure(seeds, 'first', 1, 100)} / {_figure(seeds, 'among', 1, 100)}"
+    yield Figures(
+        "words for 20,000 gaps of its validation text, accuracy of the first / of the first ten",
+        f"trigram field {field} %; windows {percent[0]}, chains {percent[1]}",
+        f"Kneser-Ney trigram of both sides: {percent[2]}; of the left side alone: {percent[3]}",
+        [*seeds, *gaps[:2]],
+        gaps[2:],
+    )
+    (ours, ours_men), (theirs, theirs_men) = _likeness("20")
+    fast = cells("lm", work="word vectors", peer="gensim, 20")
+    yield Figures(
+        "word vectors of it, D = 30: agreement with human judgements on WS-353 / MEN",
+        f"{ours} / {ours_men} in {float(fast['mrflearn s']):.1f} s",
+        f"gensim's CBOW, 20 epochs: {theirs} / {theirs_men} in {float(fast['peer s']):.1f} s",
+        [output("lm")],
+    )
+    brown, medium = {"text": "Brown", "scale": "10 steps"}, {"text": "built-in", "scale": "medium"}
+    models = {
+        (place["text"], name): row("composite", **place, model=name)
+        for place in (brown, medium)
+        for name in ("all three", "Kneser-Ney 3-gram", "Kneser-Ney 3-gram + cache",
+                     "Kneser-Ney 5-gram + cache")
+    }  # fmt: skip
+    mixed = row("composite", **medium, model="interpolation: all three")
+    perplexity = {place: f"{own['perplexity']:.1f}" for place, own in models.items()}
+    cache, five_cache = (f"Kneser-Ney {n}-gram + cache" for n in (3, 5))
+    yield Figures(
+        "Brown, 10,000 words, test perplexity: n-gram + grammar + topics",
+        f"{perplexity['Brown', 'all three']} "
+        f"(built-in text: {perplexity['built-in', 'all three']})",
+        f"**Kneser-Ney with a cache of the document: trigram {perplexity['Brown', cache]}, 5-gram "
+        f"{perplexity['Brown', five_cache]}** (built-in: {perplexity['built-in', cache]}, "
+        f"{perplexity['built-in', five_cache]}); without a cache "
+        f"{perplexity['Brown', 'Kneser-Ney 3-gram']} "
+        f"({perplexity['built-in', 'Kneser-Ney 3-gram']}); best interpolation of the parts, "
+        f"built-in: {mixed['perplexity']:.1f}",
+        [models["Brown", "all three"]],
+        [models["Brown", cache], models["Brown", five_cache]],
+    )
+    scored = [_perplexities(order) for order in (2, 3, 5)]
+    yield Figures(
+        "Penn Treebank test perplexity, Kneser-Ney of order 2 / 3 / 5",
+        " / ".join(own for own, _ in scored),
+        f"KenLM: {' / '.join(peer for _, peer in scored)}",
+        [output("lm")],
+    )
+
+
+def _range(values: Iterator[float]) -> str:
+    low, high = (100 * own for own in (lambda found: (min(found), max(found)))(list(values)))
+    return f"{low:.1f} to {high:.1f}" if f"{low:.1f}" != f"{high:.1f}" else f"{low:.1f}"
+
+
+def _tags(found: list[dict[str, float]]) -> str:
+    seconds, accuracy = average(found, "train_cpu_seconds"), average(found, "tag_accuracy")
+    return f"{seconds:.1f} s, {100 * accuracy:.2f} %"
+
+
+def _lines(benchmark: str) -> list[dict[str, str]]:
+    lines = output(benchmark)["output"]
+    names = re.split(r" {2,}", lines[0])
+    return [dict(zip(names, re.split(r" {2,}", own), strict=False)) for own in lines[1:]]
+
+
+def _valid(own: dict[str, dict[str, float]]) -> str:
+    return f"{own['figures']['valid']:.3f}"
+
+
+def _trained(own: dict[str, dict[str, float]]) -> float:
+    return own["figures"]["seconds"]
+
+
+def _seconds(own: dict[str, dict[str, float]]) -> str:
+    return f"{_trained(own):.{0 if _trained(own) > 10 else 1}f} s"
+
+
+def _gap(own: dict[str, dict[str, float]]) -> str:
+    return f"{100 * own['figures']['first']:.1f} / {100 * own['figures']['among']:.1f}"
+
+
+def _figure(
+    found: list[dict[str, dict[str, float]]], name: str, digits: int, scale: float = 1.0
+) -> str:
+    return f"{scale * average([own['figures'] for own in found], name):.{digits}f}"
+
+
+def _likeness(epochs: str) -> list[tuple[str, str]]:
+    """Agreement on WS-353 and MEN: of our vectors, and of gensim's after so many epochs."""
+    remark = cells("lm", work="word vectors", peer=f"gensim, {epochs} ")["remark"]
+    pairs = re.findall(r"(\.?\d+\.\d+) against (\d+\.\d+)", remark)
+    return [tuple(own.lstrip("0") for own in side) for side in zip(*pairs, strict=True)]  # type: ignore[misc]
+
+
+def _perplexities(order: int) -> tuple[str, str]:
+    """Ours, and KenLM's with our model of that order where it was asked."""
+    trained = cells("lm", work=f"train {order}-gram", peer="kenlm")["remark"]
+    mine = re.findall(r"test perplexity ([\d.]+)", trained)[0]
+    try:
+        remark = cells("lm", work=f"score test text, {order}")["remark"]
+    except LookupError:
+        return mine, "-"
+    return mine, f"{float(remark.removeprefix('both ').partition(';')[0]):.2f}"
+
+
+def field_estimators() -> list[str]:
+    """What each estimator of a field costs, and how far it is off."""
+    return _report("estimators", "| graph |")
+
+
+def crf_estimators() -> list[str]:
+    """What each estimator of a CRF costs, and how well it labels."""
+    text = (ROOT / "experiments/piecewise/results-guide/guide.md").read_text(encoding="utf-8")
+    return text.splitlines()
+
+
+def word_vectors() -> list[str]:
+    """Agreement of vectors with people."""
+    lines = [("`WordVectors`", *_likeness("20")[0])]
+    lines += [("gensim's CBOW, 20 epochs", *_likeness("20")[1])]
+    lines += [("gensim's CBOW, 5 epochs (its default)", *_likeness("5")[1])]
+    return table(("", "WS-353, 237 pairs", "MEN, 1,048 pairs"), lines)
+
+
+def _report(experiment: str, start: str) -> list[str]:
+    """The table of an experiment's report that starts so."""
+    path = ROOT / "experiments" / experiment / "results-full" / "report.md"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(start))
+    rest = lines[first:]
+    return rest[: next((n for n, line in enumerate(rest) if not line.startswith("|")), len(rest))]
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "how-fast": how_fast,
+    "crf-estimators": crf_estimators,
+    "word-vectors": word_vectors,
+}
+
+
+def filled(text: str) -> str:
+    """A page with the tables as their sources are."""
+    return BLOCK.sub(lambda own: f"{own[1]}\n{_text(own[2])}\n\n{own[3]}", text)
+
+
+def _text(name: str) -> str:
+    return "\n".join(TABLES[name]())
+
+
+def unsupported() -> list[str]:
+    """The jobs of the README whose figures no committed row or output holds."""
+    return [line.split(" | ")[0].lstrip("| ") for line in how_fast() if UNSEEN in line]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    options = parser.parse_args()
+    stale = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        made = filled(text)
+        if made != text:
+            stale.append(str(page.relative_to(ROOT)))
+            if not options.check:
+                page.write_text(made, encoding="utf-8")
+    print("\n".join(f"{'differs' if options.check else 'written'}: {page}" for page in stale))
+    print("\n".join(f"{UNSEEN}: {job}" for job in unsupported()))
+    if options.check:
+        sys.exit(bool(stale))
+    list_rows([])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Which code made a row: a hash of the files a measurement imports, and which rows are behind it.
+
+    python experiments/provenance.py            # how many rows of each experiment are up to date
+    python experiments/provenance.py --list     # the points that would have to be run again
+
+The files are found by following the `import` statements of the script that measures, through this
+library's packages to the modules in which the names are defined.  Modules that are imported by a
+computed name (the library does so for its command line and for users' own features) do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mrflearn._lazy import public_names
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+CURRENT = "this code"
+
+
+def source_hash(script: Path) -> str:
+    """Of what the files in `files_of(script)` hold, by their names."""
+    digest = hashlib.sha256()
+    for path in sorted(files_of(script.resolve())):
+        digest.update(f"{path.relative_to(ROOT)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@cache
+def files_of(script: Path) -> frozenset[Path]:
+    """The script and every file of this repository it imports, directly or not.
+
+    Packages' `__init__`, which only say where names are defined, are followed and left out.
+    """
+    found, waiting = set[Path](), [script]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += _imported(path)
+    return frozenset(path for path in found if path.name != "__init__.py")
+
+
+@cache
+def _imported(path: Path) -> tuple[Path, ...]:
+    """The files named in the import statements of one file, wherever they stand in it."""
+    if path.name == "__init__.py":
+        return ()  # who imports a name from it gets the module that defines the name
+    found: list[Path] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [own for name in node.names for own in _files(name.name, path)]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += _files(node.module, path)
+            for name in node.names:
+                found += _named(node.module, name.name, path)
+    return tuple(found)
+
+
+def _files(module: str, importer: Path) -> list[Path]:
+    """The file of a module of this repository; none of another library's."""
+    inside = module.split(".")[0] == "mrflearn"
+    for folder in (ROOT / "src",) if inside else (importer.parent, HERE):
+        path = folder.joinpath(*module.split("."))
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.exists():
+                return [file]
+    return []
+
+
+def _named(module: str, name: str, importer: Path) -> Iterator[Path]:
+    """Where a name that is imported from a package is defined: a submodule, or what it says."""
+    for file in _files(module, importer):
+        if file.name == "__init__.py":
+            home = public_names(file.read_text(encoding="utf-8")).get(name)
+            yield from _files(home or f"{module}.{name}", importer)
+
+
+def state(row: dict[str, Any]) -> str:
+    """Whether this code made a row, or which did."""
+    code = row.get("code")
+    if code and (ROOT / code).exists() and source_hash(ROOT / code) == row.get("source"):
+        return CURRENT
+    commit = row.get("commit")
+    if not commit:
+        return "no commit"
+    return "uncommitted changes" if commit.endswith("-dirty") else "an older commit"
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The last row of each point."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = {json.dumps(row["point"], sort_keys=True): row for row in map(json.loads, lines)}
+    return list(rows.values())
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Prints the counts, and with `--list` the points, of all committed rows."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", action="store_true", help="every point not of this code")
+    options = parser.parse_args(words)
+    for path in sorted(HERE.glob("*/results-*/rows*.jsonl")):
+        rows = rows_of(path)
+        counts = Counter(map(state, rows))
+        print(f"{path.relative_to(HERE)}: " + ", ".join(f"{n} {s}" for s, n in counts.items()))
+        for row in rows if options.list else ():
+            if state(row) != CURRENT:
+                print(f"  {state(row)} ({row.get('commit')}): {json.dumps(row['point'])}")
+
+
+if __name__ == "__main__":
+    main()
