@@ -14,7 +14,7 @@ from mrflearn import inference
 from mrflearn.cli.options import found, refuse_idle
 from mrflearn.cli.output import remark, show
 from mrflearn.describe.blocks import Block, Data, Facts, Nats, Text
-from mrflearn.describe.fields import FieldDescription, chances_of, evidence_of, states_of
+from mrflearn.describe.fields import FieldDescription, evidence_of, marginal_blocks, state_blocks
 from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.recovery import marginal_error, partition_agreement
 from mrflearn.graph.evidence import condition
@@ -109,11 +109,11 @@ def infer(
     if best and not record.names:
         answer: list[Block] = [Text(" ".join(map(str, numbers)))]
     elif best:
-        answer = states_of({name: labels[state] for (name, labels), state in own_names})
+        answer = state_blocks({name: labels[state] for (name, labels), state in own_names})
     else:
         seen = [name for v, name in enumerate(by_name.variables) if v in observed]
         chances = {n: dict(zip(labels, row, strict=False)) for (n, labels), row in own_names}
-        answer = chances_of(chances, seen, SHOWN)
+        answer = marginal_blocks(chances, seen, SHOWN)
         numbers = [list(chance.values()) for chance in chances.values()]
     if compare:
         facts |= _compare(network, value, result.kind, numbers)

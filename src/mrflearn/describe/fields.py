@@ -209,11 +209,11 @@ class FieldDescription(Description):
         if best:
             mode = self.model.most_probable(evidence)
             facts = {"kind": mode.kind, "log_ratio": Nats(mode.log_ratio)}
-            return [Facts(facts), *states_of(mode.states)]
+            return [Facts(facts), *state_blocks(mode.states)]
         found = self.model.marginals(evidence)
         facts = {"kind": found.kind, "converged": found.converged}
         facts |= {"log_evidence": Nats(found.log_evidence)} if evidence else {}
-        return [Facts(facts), *chances_of(found.probabilities, evidence)]
+        return [Facts(facts), *marginal_blocks(found.probabilities, evidence)]
 
     def sample(self, n: int, seed: int, output: Path | None) -> Blocks:
         """New rows, written to a file where one is named."""
@@ -295,13 +295,13 @@ def _extent(shown: int, total: int, what: str) -> str:
     )
 
 
-def states_of(states: Mapping[str, Any]) -> Blocks:
+def state_blocks(states: Mapping[str, Any]) -> Blocks:
     """The state of each variable by name."""
     rows = [(name, str(state)) for name, state in states.items()]
     return [Data({"states": states}), Table(("variable", "state"), rows, title="States")]
 
 
-def chances_of(
+def marginal_blocks(
     chances: Mapping[str, Mapping[Any, float]], seen: Collection[str], most: int | None = None
 ) -> Blocks:
     """The probability of each variable's states; at most so many variables for people."""

@@ -93,9 +93,9 @@ class TrigramLikelihood(Objective[TrigramModel]):
         near, far, triples = found.marginals
         near.view(-1)[model.codes["pairs"]] -= self.shares["pairs"]
         far.view(-1)[model.codes["skips"]] -= self.shares["skips"]
-        slopes = model.pull_back(near, far, triples - self.shares["triples"])
+        gradients = model.pull_back(near, far, triples - self.shares["triples"])
         self.latest, self.log_partition = vector.clone(), found.value
-        return Evaluation(found.value - text, self.layout.flatten(slopes))
+        return Evaluation(found.value - text, self.layout.flatten(gradients))
 
     def commit(self) -> None:
         """Keep the vectors that the last evaluation ended with."""
