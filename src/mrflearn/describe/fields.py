@@ -308,7 +308,7 @@ def marginal_blocks(
     listed = {v: {str(label): p for label, p in own.items()} for v, own in chances.items()}
     rows = []
     for name, own in islice(listed.items(), most):
-        shown = ", ".join(f"{label} {chance:.4f}" for label, chance in own.items())
+        shown = ", ".join(f"{label}: {chance:.4f}" for label, chance in own.items())
         rows.append((f"{name} (observed)" if name in seen else name, shown))
     table = Table(("variable", "probabilities of states"), rows, title="Marginals")
     more = len(listed) - len(rows)

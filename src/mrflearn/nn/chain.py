@@ -24,6 +24,7 @@ from mrflearn.nn.batches import (
     packed_steps,
     precise,
     reduced,
+    with_ends,
 )
 
 ChainEstimator = Literal["ml", "pl", "pw", "pwpl"]
@@ -311,14 +312,9 @@ class ChainCRF(nn.Module):
         dtype = torch.promote_types(emissions.dtype, torch.float32)
         steps = packed_steps(emissions, mask, self.batch_first)
         unary = emissions.reshape(-1, self.num_tags).index_select(0, steps.source).to(dtype)
-        ending = torch.ones(len(steps), dtype=torch.bool, device=unary.device)
-        ending[steps.previous] = False
         start, end = self.start_transitions.to(dtype), self.end_transitions.to(dtype)
         table: Tensor = self.transitions.to(dtype)
-        last = ending.nonzero().squeeze(1)
-        unary = unary.index_add(0, last, end.expand(len(last), -1))
-        first = torch.arange(steps.starting, device=unary.device)
-        unary = unary.index_add_(0, first, start.expand(len(first), -1))
+        unary = with_ends(unary, steps, start, end)
         if transition_scores is not None:
             flat = transition_scores.reshape(-1, self.num_tags, self.num_tags)
             table = table + flat.index_select(0, steps.source[steps.starting :]).to(dtype)
