@@ -48,7 +48,7 @@ from mrflearn.cli import serve
 from mrflearn.serving import service
 from mrflearn.describe.description import Task
 
-def answer(words):
+def answer():
     print("begun", flush=True)
     time.sleep(float(sys.argv[2]))
     return []
@@ -60,7 +60,7 @@ def slowly(server, *request):  # the signal comes while the request is handed ov
     time.sleep(0.5)
 
 socketserver.ThreadingMixIn.process_request = slowly
-service.tasks_of = lambda model: [Task("wait", "", answer, most=0, least=0)]
+service.tasks_of = lambda model: [Task("wait", "", answer, most=0)]
 serve.SECONDS_TO_FINISH = float(sys.argv[3])
 serve.serve([Path(sys.argv[1])], "127.0.0.1", 0, 20.0)
 """

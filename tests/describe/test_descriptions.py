@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import mrflearn
 from mrflearn.cli.main import app
 from mrflearn.describe import DESCRIPTIONS, describe, described_by
 from mrflearn.describe.blocks import add_blocks, as_text
-from mrflearn.describe.description import VERBS, Description
+from mrflearn.describe.description import VERBS, Description, parameters
 from mrflearn.plots import Page
 from support.estimators import estimators
 
@@ -56,7 +55,7 @@ def test_every_description_says_what_was_learned_and_what_can_be_asked(kind: str
 def test_an_answer_reads_what_its_verb_is_given(kind: str, verb: str) -> None:
     command = get_command(app).commands[verb]  # type: ignore[attr-defined]
     given = {own.name: own.param_type_name for own in command.params if own.name != "model"}
-    _, *read = inspect.signature(getattr(described_by(kind), VERBS[verb])).parameters
+    read = parameters(described_by(kind), verb)
     assert {*read} <= {*given, "rows"}
     # An option may be of no use to a model and is refused then; words of the question never are.
     needed = {name for name, what in given.items() if what == "argument"}

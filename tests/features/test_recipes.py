@@ -112,7 +112,9 @@ def test_labelled_items_fill_the_list_of_labels(file: Path, tmp_path: Path) -> N
 
 
 def test_complaints(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no column 'x'; there are word, column2, label"):
+    with pytest.raises(
+        DataError, match=r"no column .x.; there are word, column2, label; columns=\.\.\. names"
+    ):
         Recipe.of(file, labels="x")
     with pytest.raises(DataError, match="standard input can be read once"):
         Recipe.of("-")

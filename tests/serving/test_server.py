@@ -299,14 +299,14 @@ class Slow:
     def __init__(self) -> None:
         self.go = Event()
 
-    def answer(self, words: list[str]) -> list[dict[str, Any]]:
+    def answer(self) -> list[dict[str, Any]]:
         self.go.wait(30)
         return []
 
 
 def test_a_slow_answer_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
-    task = Task("wait", "", slow.answer, most=0, least=0)
+    task = Task("wait", "", slow.answer, most=0)
     monkeypatch.setattr("mrflearn.serving.service.tasks_of", lambda model: [task])
     service = Service({"slow": slow}, seconds=0.05, workers=1)
     question = {"model": "slow", "task": "wait", "text": ""}

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from mrflearn.cli.options import refuse_idle
 from mrflearn.cli.output import remark, show, write_picture
 from mrflearn.describe import DESCRIPTIONS, described_by
 from mrflearn.describe.blocks import Block, Note
-from mrflearn.describe.description import VERBS, Description, OptionError
+from mrflearn.describe.description import VERBS, Description, OptionError, parameters
 from mrflearn.errors import DataError, SettingsError
 
 ROWS = ("columns", "molecule", "drop_inserts", "focus")  # options that say how rows are read
@@ -43,7 +42,7 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
     method = getattr(description, VERBS[verb])
     given = {**asked, "as_json": as_json, "rows": partial(_rows, loaded, asked)}
     try:
-        answers = method(**{name: given[name] for name in signature(method).parameters})
+        answers = method(**{name: given[name] for name in parameters(own, verb)})
         for blocks in [answers] if isinstance(answers, list) else answers:
             _draw(blocks, asked.get("plot"))
             show(blocks, as_json=as_json)
@@ -73,7 +72,7 @@ def _description(verb: str, kind: str, holder: str) -> type[Description]:
 
 def _reads(verb: str, own: type[Description]) -> set[str]:
     """The arguments and options of a verb that a description reads."""
-    read = {*signature(getattr(own, VERBS[verb])).parameters, "as_json", "html"} - own.ignores
+    read = {*parameters(own, verb), "as_json", "html"} - own.ignores
     read |= {"plot"} if verb in own.pictures else set()
     return read | ({*ROWS, "file"} if "rows" in read else set())
 

@@ -15,7 +15,7 @@ from mrflearn.cli.output import remark, say, say_json
 from mrflearn.datasets import docstring_sentences, sample_documents
 from mrflearn.describe import describe
 from mrflearn.describe.blocks import Block, Picture, Table, Text, add_blocks, answer, as_text
-from mrflearn.describe.language_models import known
+from mrflearn.describe.language_models import LanguageModelDescription
 from mrflearn.evaluation import confusion
 from mrflearn.evaluation.recovery import recovery
 from mrflearn.graph import grid, ising_parameters, random_ising
@@ -35,18 +35,18 @@ MOST_WORDS = 15  # of a sentence that the grammar is learned from
 def demo(output: Path, seed: int, as_json: bool) -> None:
     """Learn a field, a language model, a tagger and a parser from built-in data, and draw them."""
     started = time.perf_counter()
-    page = plots.Page("What mrflearn does")
+    page, tell = plots.Page("What mrflearn does"), remark if as_json else say
     page.text(
         "Everything on this page was learned a moment ago, on this machine, from data that come "
         "with the library. The models are beside it, and answer questions on a page of their own:"
     )
-    ask = " ".join(str(output / name) for name in ("language-model", "tagger", "grid-model"))
-    page.lines(f"mrflearn serve {ask}")
-    for number, (title, show) in enumerate(STEPS.items(), start=1):
+    models = (str(output / name) for name in ("language-model", "tagger", "grid-model"))
+    page.lines(ask := " ".join(["mrflearn serve", *models]))
+    for number, (title, step) in enumerate(STEPS.items(), start=1):
         if not as_json:
             say(f"{number}. {title}")
         sys.stdout.flush()
-        blocks, drawn = show(output, seed)
+        blocks, drawn = step(output, seed)
         if as_json:
             say_json({"title": title, **answer(blocks), "text": as_text(blocks)})
         else:
@@ -54,9 +54,8 @@ def demo(output: Path, seed: int, as_json: bool) -> None:
         page.heading(title)
         add_blocks(page, [*blocks, *drawn])
     page.write(output / "report.html")
-    tell = remark if as_json else say
     tell(f"Done in {time.perf_counter() - started:.1f} s. Open {output / 'report.html'}; or ask:")
-    tell(f"   mrflearn serve {ask}")
+    tell(f"   {ask}")
 
 
 def _timed(work: Callable[..., Any], *data: Any) -> tuple[Any, float]:
@@ -75,12 +74,11 @@ def _large_grid(output: Path, seed: int) -> Shown:
         "tree-reweighted": TreeReweighted(damping=0.5, max_sweeps=1000),
         "mean field": MeanField(),
     }
-    exact, rows = None, []
-    for name, method in methods.items():
-        beliefs, seconds = _timed(method, field)
-        exact = beliefs if exact is None else exact
-        error = float((beliefs.variables - exact.variables).abs().max())
-        rows.append((name, float(beliefs.log_partition.sum()), beliefs.kind, error, seconds))
+    found = {name: _timed(method, field) for name, method in methods.items()}
+    exact, rows = found["junction tree"][0], []
+    for name, (own, seconds) in found.items():
+        error = float((own.variables - exact.variables).abs().max())
+        rows.append((name, float(own.log_partition.sum()), own.kind, error, seconds))
     header = ("method", "log Z", "kind", "worst marginal error", "seconds")
     what = f"log Z of a random {BIG_SIDE} x {BIG_SIDE} Ising grid; each answer says what it is."
     return [Text(what), Table(header, rows, key="methods", records=True)], []
@@ -91,15 +89,14 @@ def _small_grid(output: Path, seed: int) -> Shown:
     field = random_ising(grid(SIDE, SIDE), scale=1.0, seed=seed)
     drawn = Drawing()(field, TRAIN + HELD_OUT, seed=seed)
     seen, held_out = drawn.samples[:TRAIN].numpy(), drawn.samples[TRAIN:]
-    known_ = ising_parameters(field)
-    lattices = {"truth": (known_.fields.numpy(), known_.couplings.numpy())}
-    truth, estimates, rows = np.concatenate(lattices["truth"]), {}, []
-    for name, estimator in (("pseudolikelihood", "pl"), ("maximum likelihood", "ml")):
-        settings: dict[str, Any] = {"estimator": estimator}
-        model = MarkovField(f"grid:{SIDE}x{SIDE}", **settings).fit(seen)
-        lattices[name] = (model.fields_, model.couplings_)
-        estimates[name] = np.concatenate(lattices[name])
-        error, outcome = recovery(estimates[name], truth), model.outcome_
+    true = ising_parameters(field)
+    lattices, rows = {"truth": (true.fields.numpy(), true.couplings.numpy())}, []
+    truth = np.concatenate(lattices["truth"])
+    ways: dict[str, Any] = {"pseudolikelihood": "pl", "maximum likelihood": "ml"}
+    for name, estimator in ways.items():
+        model = MarkovField(f"grid:{SIDE}x{SIDE}", estimator=estimator).fit(seen)
+        lattices[name], outcome = (model.fields_, model.couplings_), model.outcome_
+        error = recovery(np.concatenate(lattices[name]), truth)
         score, effort = model.score(held_out.numpy()), (outcome.evaluations, outcome.seconds)
         rows.append((name, error.relative, error.largest, score, *effort))
     model.save(output / "grid-model", overwrite=True)
@@ -116,20 +113,17 @@ def _small_grid(output: Path, seed: int) -> Shown:
             f"(the true field itself: {best:.5f}); one sample:\n{drawing}"
         ),
     ]
-    return shown, [
-        Picture(
-            lambda: plots.draw_lattices(lattices, model.edges_, SIDE),
-            caption="The true field and couplings, and what two estimators learned.",
+    estimates = {name: np.concatenate(own) for name, own in lattices.items() if name in ways}
+    pictures = {
+        "The true field and couplings, and what two estimators learned.": lambda: (
+            plots.draw_lattices(lattices, model.edges_, SIDE)
         ),
-        Picture(
-            lambda: plots.draw_recovery(truth, estimates),
-            caption="Learned against true parameters: on the line is right.",
+        "Learned against true parameters: on the line is right.": lambda: plots.draw_recovery(
+            truth, estimates
         ),
-        Picture(
-            lambda: plots.draw_heat_map(model.strength_matrix_),
-            caption="The same couplings as a matrix: who is coupled to whom, how much.",
-        ),
-    ]
+    }
+    figures = [Picture(draw, caption=caption) for caption, draw in pictures.items()]
+    return shown, [*figures, *describe(model).report()]
 
 
 def _language_model(output: Path, seed: int) -> Shown:
@@ -139,15 +133,12 @@ def _language_model(output: Path, seed: int) -> Shown:
     model.fit([words for i, words in enumerate(text) if i % 10], validation=text[::10])
     model.save(output / "language-model", overwrite=True)
     source = f"{sum(map(len, text)):,} tokens of the docstrings of {' and '.join(PACKAGES)}"
-    near = {w: ", ".join(other for other, _ in known(model.neighbors, w, n=5)) for w in ASKED}
-    best = known(model.fill, GAP.split(), n=4)
-    lines = [
-        f"{source}, {WORDS:,} words, learned in {model.outcome_.seconds:.1f} s",
-        f"held-out text: at least {model.validation_bound_:.3f} nats per position (proven)",
-        *(f"nearest to {word}: {others}" for word, others in near.items()),
-        f"{GAP}: " + ", ".join(f"{word} {probability:.2f}" for word, probability in best),
-    ]
-    return [Text("\n".join(lines))], describe(model).report()
+    description = LanguageModelDescription(model)
+    lines = Text(
+        f"{source}, {WORDS:,} words, learned in {model.outcome_.seconds:.1f} s\n"
+        f"held-out text: at least {model.validation_bound_:.3f} nats per position (proven)"
+    )
+    return [lines, *description.nearest(ASKED), *description.fill(GAP, 4)], description.report()
 
 
 def _tagger(output: Path, seed: int) -> Shown:
@@ -173,10 +164,8 @@ def _tagger(output: Path, seed: int) -> Shown:
 
 def _composite(output: Path, seed: int) -> Shown:
     """N-grams, grammar and topics learned together; a new sentence parsed."""
-    short = [
-        [s for s in document.sentences if len(s.words) <= MOST_WORDS]
-        for document in sample_documents(LESSONS + TESTS, seed=seed + 1)
-    ]
+    documents = sample_documents(LESSONS + TESTS, seed=seed + 1)
+    short = [[s for s in own.sentences if len(s.words) <= MOST_WORDS] for own in documents]
     text = [[list(s.words) for s in sentences] for sentences in short]
     trees = [s.tree for sentences in short[:LESSONS] for s in sentences]
     settings: dict[str, Any] = {"topics": 6, "max_iterations": 6, "rounds": 1}

@@ -13,15 +13,15 @@ import mrflearn
 from mrflearn import inference
 from mrflearn.cli.options import found, refuse_idle
 from mrflearn.cli.output import remark, show
-from mrflearn.describe.blocks import Block, Data, Facts, Nats, Table, Text
-from mrflearn.describe.fields import FieldDescription, evidence_of
+from mrflearn.describe.blocks import Block, Data, Facts, Nats, Text
+from mrflearn.describe.fields import FieldDescription, evidence_of, marginal_blocks, state_blocks
 from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.evaluation.recovery import marginal_error, partition_agreement
 from mrflearn.graph.evidence import condition
 from mrflearn.graph.networks import from_uai
 from mrflearn.io import uai
 from mrflearn.io.formats import FORMATS, guess_format
-from mrflearn.io.samples import SampleTable, read_samples, write_samples
+from mrflearn.io.samples import read_samples, write_samples
 from mrflearn.network import Network
 
 DIGITS = 1e-3  # published values are rounded, but not so far
@@ -44,10 +44,10 @@ def infer(
     **limits: Any,
 ) -> None:
     """Log Z and marginals of a network, or its most probable states; or answers of a field."""
+    named = ",".join([*([] if evidence is None else [evidence]), *(given or [])])
     if network.is_dir():
         others = ("method", "compare", *limits)
         refuse_idle(ctx, dict.fromkeys(others, "goes with a network in a file."))
-        named = ",".join([*([] if evidence is None else [evidence]), *(given or [])])
         show(_of_field(network, named, best, impute, temperature, output), as_json=as_json)
         return
     own = ("impute", "temperature", "output")
@@ -59,10 +59,10 @@ def infer(
         raise typer.BadParameter("--time and --max-width go with --method auto.")
     if best and limits["max_width"] is not None:
         raise typer.BadParameter("--max-width is not for --best, which takes --time and --memory.")
-    timed = timed and not best
     observed = {} if evidence is None else uai.read_evidence(found(Path(evidence)))
     record = _read(network)
-    observed |= _observed(record, given or [])
+    by_name = Network.from_uai(record)
+    observed |= by_name.numbered(evidence_of(",".join(given or [])))
     potentials = from_uai(record)
     answering = _inference("search" if best and method == "auto" else method, **limits)
     started = time.perf_counter()
@@ -95,7 +95,7 @@ def infer(
             "--damping nearer to 1, or another --method."
         )
     facts["log_score" if best else "log_partition"] = Nats(value)
-    if timed:
+    if timed and not best:
         facts |= {side: Nats(float(getattr(result, side).sum())) for side in ("lower", "upper")}
         facts["width"] = result.width
     facts |= {name: getattr(result, name) for name in ("kind", "converged", "sweeps", "residual")}
@@ -103,16 +103,23 @@ def infer(
         facts["kind"] = result.certificate
         if result.upper is not None:
             facts["upper_bound"] = Nats(float(result.upper.sum()))
-        states = result.assignment.tolist()
-        answer = _states(record, states)
-    else:
-        rows = zip(result.variables.tolist(), potentials.graph.states.tolist(), strict=True)
-        marginals = [row[:count] for row, count in rows]
-        answer = _marginals(record, marginals, observed)
     facts["seconds"] = round(time.perf_counter() - started, 4)
+    numbers = (result.assignment if best else result.variables).tolist()
+    own_names = zip(by_name.variables.items(), numbers, strict=True)
+    if best and not record.names:
+        answer: list[Block] = [Text(" ".join(map(str, numbers)))]
+    elif best:
+        answer = state_blocks({name: labels[state] for (name, labels), state in own_names})
+    else:
+        seen = [name for v, name in enumerate(by_name.variables) if v in observed]
+        chances = {n: dict(zip(labels, row, strict=False)) for (n, labels), row in own_names}
+        answer = marginal_blocks(chances, seen, SHOWN)
+        numbers = [list(chance.values()) for chance in chances.values()]
     if compare:
-        facts |= _compare(network, value, result.kind, marginals)
-    show([Facts(facts, floats=".9g"), *answer], as_json=as_json)
+        facts |= _compare(network, value, result.kind, numbers)
+    unnamed = {"states" if best else "marginals": numbers}  # as the files of UAI have them
+    more = [] if record.names else [Data(unnamed)]
+    show([Facts(facts, floats=".9g"), *answer, *more], as_json=as_json)
 
 
 def _of_field(
@@ -130,29 +137,21 @@ def _of_field(
         raise SettingsError(f"{folder} holds a {kind}, not a field; infer asks fields.")
     if temperature != 1:
         field = field.at_temperature(temperature)
-    if impute is None:
-        if output is not None:
-            raise typer.BadParameter("--output goes with --impute.")
-        given = evidence_of(evidence)
-        log_partition = field.log_partition()
-        facts = {
-            "log_partition": Nats(log_partition.value),
-            "standard_error": Nats(log_partition.standard_error),
-        }
-        return [Facts(facts), *FieldDescription(field).answer(given, best=best)]
+    if (impute is None) != (output is None):
+        raise typer.BadParameter("--impute and --output go together: rows, and the file for them.")
+    description = FieldDescription(field)
+    if impute is None or output is None:
+        total = field.log_partition()
+        error = Nats(total.standard_error)
+        facts: dict[str, Any] = {"log_partition": Nats(total.value), "standard_error": error}
+        return [Facts(facts), *description.answer(evidence_of(evidence), best=best)]
     if evidence or best:
         raise typer.BadParameter("--impute goes without --evidence and --best: rows are evidence.")
     table = read_samples(impute)
     filled = field.impute(table)
-    states = field.encode(filled)
-    names = getattr(field, "feature_names_in_", None)
-    labels = None if field.spins_ else tuple(field.labels_)
-    whole = SampleTable(None if names is None else tuple(names), states, field.spins_, None, labels)
+    write_samples(output, description.table(filled, output))
     gaps = int((field.encode(table) < 0).sum())
-    if output is None:
-        raise typer.BadParameter("--impute needs --output: the file for the rows, such as new.csv.")
-    write_samples(output, whole)
-    return [Facts({"rows": len(states), "filled": gaps, "output": str(output)})]
+    return [Facts({"rows": len(filled), "filled": gaps, "output": str(output)})]
 
 
 def _read(path: Path) -> uai.UaiNetwork:
@@ -163,50 +162,6 @@ def _read(path: Path) -> uai.UaiNetwork:
         form = FORMATS["uai"]
     network: uai.UaiNetwork = (form if form.record == "networks" else FORMATS["uai"]).read(path)
     return network
-
-
-def _observed(network: uai.UaiNetwork, given: list[str]) -> dict[int, int]:
-    """The states that `--given NAME=STATE` names, by number."""
-    pairs = [words.partition("=") for words in given]
-    for name, sign, _ in pairs:
-        if not sign:
-            raise typer.BadParameter(f"--given {name}: an observed state is NAME=STATE.")
-    return Network.from_uai(network).numbered({name: state for name, _, state in pairs})
-
-
-def _states(network: uai.UaiNetwork, states: list[int]) -> list[Block]:
-    """The state of each variable: numbers, or names where the network has any."""
-    if not network.names:
-        return [Data({"states": states}), Text(" ".join(map(str, states)))]
-    named = {network.name(v): network.labels_of(v)[state] for v, state in enumerate(states)}
-    return [Data({"states": named}), Table(("variable", "state"), list(named.items()))]
-
-
-def _marginals(
-    network: uai.UaiNetwork, marginals: list[Any], observed: dict[int, int]
-) -> list[Block]:
-    """Every variable's probabilities, by names where the network has any."""
-    named, rows = bool(network.names), []
-    for v, own in enumerate(marginals[:SHOWN]):
-        words = [f"{p:.4f}" for p in own]
-        if named:
-            words = [f"{label} {p}" for label, p in zip(network.labels_of(v), words, strict=True)]
-        name = network.name(v) if named else str(v)
-        rows.append(
-            (
-                f"{name}{' (observed)' if v in observed else ''}",
-                (", " if named else " ").join(words),
-            )
-        )
-    more = len(marginals) - SHOWN
-    rest = [Text(f"... and {more} more; --json prints all.")] if more > 0 else []
-    data: Any = marginals
-    if named:
-        data = {
-            network.name(v): dict(zip(network.labels_of(v), own, strict=True))
-            for v, own in enumerate(marginals)
-        }
-    return [Data({"marginals": data}), Table(("variable", "marginal"), rows), *rest]
 
 
 def _inference(
@@ -239,9 +194,8 @@ def _name(answering: Any, graph: Any) -> str:
         if refusal is not None:
             searching = isinstance(answering, inference.BranchAndBound)
             other = "a search with an upper bound" if searching else "belief propagation"
-            remark(
-                f"{refusal} Answering by {other}{'' if searching else ', which is approximate'}."
-            )
+            rough = "" if searching else ", which is approximate"
+            remark(f"{refusal} Answering by {other}{rough}.")
     return type(answering).__name__
 
 
@@ -255,14 +209,12 @@ def _compare(network: Path, value: float, kind: str, marginals: list[Any]) -> di
     if partition.exists():
         published = uai.read_partition(partition)
         difference, base = partition_agreement(value, published)
-        differences["published_log_partition"] = published
-        differences["published_log_base"] = base
+        differences |= {"published_log_partition": published, "published_log_base": base}
         differences["log_partition_difference"] = difference
         if kind == "exact" and difference > DIGITS * max(1.0, abs(published)):
             remark(f"{partition.name} is not the exact log Z: a bound, or of other --evidence.")
     if beliefs.exists():
-        published_marginals = uai.read_marginals(beliefs)
-        largest = marginal_error(marginals, published_marginals)
+        largest = marginal_error(marginals, uai.read_marginals(beliefs))
         differences["largest_marginal_difference"] = largest
     if not differences:
         raise DataError(f"neither {partition.name} nor {beliefs.name} is there.", path=network)

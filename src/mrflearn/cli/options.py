@@ -64,7 +64,7 @@ def found_model(given: Any) -> Any:
 def _near(path: Path) -> str:
     """A similar name beside it, for whoever mistyped."""
     folder = path.parent
-    beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    beside = [entry.name for entry in folder.iterdir() if entry != path] if folder.is_dir() else []
     close = get_close_matches(path.name, beside, n=1)
     return f" Is {folder / close[0]} meant?" if close else ""
 

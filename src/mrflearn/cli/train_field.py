@@ -42,8 +42,6 @@ def field(
     graph, estimator = job.given["graph"] or "complete", job.given["estimator"] or "auto"
     alignment = holds_alignment(samples[0])
     family = alignment and graph == "complete" and estimator in ("auto", "pl", "pcd")
-    if not alignment:
-        job.refuse("only for alignments", "molecule", "drop_inserts", "focus")
     if family:
         job.refuse("the regularisation of an alignment's field is --l2-couplings", "l1", "l2")
         # PottsField has no other graph, and takes "pl" where nothing is said.
@@ -54,9 +52,8 @@ def field(
         job.refuse("only for an alignment on the complete graph by pl or pcd", *only)
         if estimator not in ("auto", "lap", "consensus") and bootstrap is None:
             job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
-    model = job.make(
-        "alignments" if family else "samples", beside=LEARN if graph == "learn" else ""
-    )
+    beside = LEARN if graph == "learn" else ""
+    model = job.make("alignments" if family else "samples", beside=beside)
     source = (samples[0], columns, molecule, drop_inserts, focus)
     rows: Any = read_family(*source) if family else read_rows(*source)
     job.facts["samples"] = len(rows)

@@ -43,12 +43,11 @@ def crf(
     kind = structure or next(iter(job.entry["estimators"]))
     if recipe.further and structure is None and "factorial" in job.entry["estimators"]:
         kind = "factorial"
-    if kind == "neural" and recipe.further:
-        raise typer.BadParameter("a neural CRF learns one label a token: name one column.")
     if kind != "factorial" and recipe.further:
+        other = "" if kind == "neural" else ", or take --structure factorial"
         raise typer.BadParameter(
-            f"--structure {kind} learns one label a token, and here are {len(recipe.layers)}: name "
-            "one column with --labels, or take --structure factorial."
+            f"a {kind} CRF learns one label a token, and here are {len(recipe.layers)}: name one "
+            f"column with --labels{other}."
         )
     job.given["features"] = recipe
     if kind == "skip" and job.given["estimator"] == "bp":

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import signature
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from mrflearn.plots.page import Page
 _ASKED = ("tag", "fill", "neighbors", "next-word", "parse", "sample", "score", "evaluate")
 VERBS = {**{verb: verb.replace("-", "_") for verb in _ASKED}, "inspect": "learned"}
 ENTRIES = 15  # of each table of a report
+FACTS = {"classes_": "labels", "num_attributes_": "attributes"}  # attributes by other names
 Blocks = list[Block]  # an answer
 Answers = Iterator[Blocks]  # one for each sentence, as they come in
 
@@ -30,9 +32,9 @@ class OptionError(SettingsError):
 class Task:
     """A question in words: its name, by which the page explains it, and who answers it.
 
-    `answer` is given between `least` and `most` words, never more, and of every option one of the
-    values that it may have: the time and the memory that an answer takes are bounded by what the
-    task declares here.
+    `answer` is given between `least` and `most` words, never more (without words where `most` is
+    0), and of every option one of the values that it may have: the time and the memory that an
+    answer takes are bounded by what the task declares here.
     """
 
     name: str
@@ -46,7 +48,7 @@ class Task:
     def __call__(self, text: str, /, **given: Any) -> Blocks:
         """The answer to a text; an error where it, or an option, is out of bounds."""
         words, options = text.split(), {name: usual for name, (usual, _) in self.options.items()}
-        if not self.least <= len(words) <= self.most:
+        if not min(self.least, self.most) <= len(words) <= self.most:
             bounds = f"'{self.name}' takes {self.least} to {self.most} on this page"
             raise DataError(f"there are {len(words)} words in it; {bounds}.")
         for name, value in given.items():
@@ -54,7 +56,17 @@ class Task:
             if value not in values:
                 raise DataError(f"'{self.name}' does not take {name}={value!r:.40} on this page.")
             options[name] = values[values.index(value)]  # 1, where it was 1.0 or True
-        return self.answer(words, **options)
+        return self.answer(words, **options) if self.most else self.answer(**options)
+
+
+def parameters(own: type[Description], verb: str) -> set[str]:
+    """What the method of a verb reads; one that takes `**more` hands it on to that of its base."""
+    methods = (vars(base).get(VERBS[verb]) for base in own.__mro__)
+    read: set[str] = {"more"}
+    for method in filter(None, methods):
+        if "more" in read:
+            read = (read - {"more"}) | set(signature(method).parameters)
+    return read - {"self", "more"}
 
 
 class Description(ABC):
@@ -66,7 +78,7 @@ class Description(ABC):
 
     pictures: ClassVar = frozenset[str]()  # verbs with figures in their answers
     ignores: ClassVar = frozenset[str]()  # options that its methods take and have no use for
-    settings: ClassVar[tuple[str, ...]] = ()  # arguments of the model among its facts
+    settings: ClassVar[tuple[str, ...]] = ()  # attributes of the model among its facts
     objective: ClassVar = "objective, nats"
     curve_shows: ClassVar = "What training minimised, after each pass over the data."
 
@@ -76,7 +88,9 @@ class Description(ABC):
 
     def facts(self) -> dict[str, Any]:
         """The class and the size of the model."""
-        facts = {"class": self.kind, **{name: getattr(self.model, name) for name in self.settings}}
+        named = {FACTS.get(name, name.rstrip("_")): name for name in self.settings}
+        facts = {name: getattr(self.model, own) for name, own in named.items()}
+        facts = {"class": self.kind, **facts}
         outcome = getattr(self.model, "outcome_", None)
         if outcome is not None and outcome.ending in ("limit", "stuck", "interrupted"):
             facts |= {"converged": False, "reason": outcome.reason}

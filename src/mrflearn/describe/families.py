@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from mrflearn.describe.description import Blocks, OptionError, Task
 from mrflearn.describe.fields import FieldDescription, ReadRows
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.evaluation.contacts import CUTOFF, LONG_RANGE, ContactComparison, compare_contacts
-from mrflearn.io.files import write_text
+from mrflearn.io.files import write_csv
 from mrflearn.io.structures import read_structure
 
 MOST_MUTANTS = 200  # that can be asked for on the page
@@ -37,38 +36,37 @@ class FamilyDescription(FieldDescription):
         facts = {**super().facts(), "effective_sequences": self.model.n_effective_}
         return facts if focus is None else {**facts, "focus": focus.name}
 
-    def learned(
+    def learned(  # type: ignore[override]  # the rest is in `more`
         self,
         n: int,
-        contacts: bool = False,
         apart: int | None = None,
-        matrix: Path | None = None,
         edges: bool = False,
-        plot: Path | None = None,
         output: Path | None = None,
         structure: Path | None = None,
         chain: str | None = None,
         cutoff: float | None = None,
+        **more: Any,
     ) -> Blocks:
         """The contacts, over those of a structure where one is given."""
-        if structure is None and (chain is not None or cutoff is not None):
-            raise OptionError("--chain and --cutoff are of the structure: --structure FILE.")
         if structure is not None:
             found, model = read_structure(structure, chain), self.model
             if not self.has_contacts or not model.letters_:
                 raise SettingsError("only the field of an alignment is compared with a structure.")
-            self.compared = compare_contacts(
-                model.contacts_,
-                model.frequencies_,
-                model.letters_,
-                found,
-                focus=model.focus_,
-                cutoff=cutoff or CUTOFF,
-            )
-        if output is not None and self.has_contacts:
-            _write_csv(output, self.model.contact_table(apart or 1))
-        rest = super().learned(n, contacts, apart, matrix, edges, plot, None)
+            own = (model.contacts_, model.frequencies_, model.letters_, found)
+            where = {"focus": model.focus_, "cutoff": cutoff or CUTOFF}
+            self.compared = compare_contacts(*own, **where)
+        elif chain is not None or cutoff is not None:
+            raise OptionError("--chain and --cutoff are of the structure: --structure FILE.")
+        rest = super().learned(n, apart=apart, edges=edges, output=output, **more)
         return [*self._over_structure(), *rest] if not edges else [*rest, *self._over_structure()]
+
+    def table_of_pairs(self, apart: int | None) -> dict[str, list[Any]]:
+        """All contacts, strongest first."""
+        return (
+            self.model.contact_table(apart or 1)
+            if self.has_contacts
+            else super().table_of_pairs(apart)
+        )
 
     def _over_structure(self) -> Blocks:
         """The precision of contacts, and their map over the structure."""
@@ -109,27 +107,26 @@ class FamilyDescription(FieldDescription):
         plot: Path | None = None,
     ) -> Blocks:
         """The effects of mutations, where these are asked for; else the probability of rows."""
-        asked = bool(mutants) or scan
-        if not asked:
-            if sequence is not None or output is not None or plot is not None:
+        if not mutants and not scan:
+            if any(own is not None for own in (sequence, output, plot)):
                 raise OptionError("--sequence, --output and --plot go with --mutants or --scan.")
             return super().score(rows, method)
         if method is not None or (mutants and (scan or plot is not None)):
             raise OptionError("--mutants, --scan and --method answer different questions.")
-        if mutants:
-            names = [name.strip() for name in mutants.split(",")]
-            values = self.model.score_mutants(names, sequence).tolist()
-            if output is not None:
-                _write_csv(output, {"mutant": names, "score": values})
-            return [_effects(names, values)]
-        return self._scan(sequence, output)
+        if not mutants:
+            return self._scan(sequence, output)
+        names = [name.strip() for name in mutants.split(",")]
+        values = self.model.score_mutants(names, sequence).tolist()
+        if output is not None:
+            write_csv(output, {"mutant": names, "score": values})
+        return [_effects(names, values)]
 
     def _scan(self, sequence: str | None, output: Path | None, shown: int = 10) -> Blocks:
         """All single mutations: the best and the worst of them, and a picture."""
         scan = self.model.scan_mutants(sequence)
         table = scan.table()
         if output is not None:
-            _write_csv(output, table)
+            write_csv(output, table)
         order = np.argsort(-np.array(table["score"]), kind="stable")
         picked = [*order[:shown], *order[max(shown, len(order) - shown) :]]
         names = [table["mutant"][i] for i in picked]
@@ -169,10 +166,3 @@ class FamilyDescription(FieldDescription):
 def _effects(names: Sequence[str], scores: Sequence[float], key: str = "mutants") -> Table:
     rows = list(zip(names, scores, strict=True))
     return Table(("mutant", "score"), rows, key=key, records=True, floats="+.3f")
-
-
-def _write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Writes columns by name."""
-    with write_text(path) as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerows([list(columns), *zip(*columns.values(), strict=True)])

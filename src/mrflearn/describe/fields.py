@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
 from mrflearn.graph.contacts import strongest_pairs
 from mrflearn.io.alignments import ALPHABETS, ENDINGS, Alignment, write_alignment
 from mrflearn.io.contacts import write_contacts
-from mrflearn.io.files import write_text
+from mrflearn.io.files import write_csv
 from mrflearn.io.samples import SampleTable, write_samples
 
 APART = 4  # least distance of the columns of a contact, unless given
@@ -70,13 +70,16 @@ class FieldDescription(Description):
             write_contacts(matrix, self.model.contacts_)
         found, heat, network = self.strongest(n, apart or APART)
         if output is not None:
-            columns = self.model.edge_table()
-            with write_text(output) as stream:
-                writer = csv.writer(stream, lineterminator="\n")
-                writer.writerows([columns, *zip(*columns.values(), strict=True)])
+            write_csv(output, self.table_of_pairs(apart))
         pictures = [network, heat] if edges else [heat, network]
         pictures = pictures if 0 < len(network.names) <= MOST_DRAWN or plot else []
         return [*found, *pictures, *self._with_intervals(n)]
+
+    def table_of_pairs(self, apart: int | None) -> dict[str, list[Any]]:
+        """All edges by name, strongest first."""
+        del apart
+        table: dict[str, list[Any]] = self.model.edge_table()
+        return table
 
     @cached_property
     def has_contacts(self) -> bool:
@@ -102,12 +105,9 @@ class FieldDescription(Description):
             order = field.strongest(len(field.edges_))
             pairs, strengths = field.edges_[order], field.strengths_[order]
         numbers = getattr(field, "positions_", np.arange(first, first + len(names)))
-        values = strengths[:n].tolist()
-        shown = zip(pairs[:n].tolist(), values, strict=True)
-        named = [(names[i], names[j], own) for (i, j), own in shown]
-        listed = [
-            [*pair, own] for pair, own in zip(numbers[pairs[:n]].tolist(), values, strict=True)
-        ]
+        values, few = strengths[:n].tolist(), pairs[:n]
+        named = [(names[i], names[j], own) for (i, j), own in zip(few, values, strict=True)]
+        listed = [[*pair, own] for pair, own in zip(numbers[few].tolist(), values, strict=True)]
         key, one = ("contacts", "column") if self.has_contacts else ("edges", "variable")
         codes = None if field.codes_ is None else field.codes_.codes
         fields = [own.tolist() for own in field.fields_]
@@ -122,10 +122,8 @@ class FieldDescription(Description):
         heat = Matrix(matrix, names, what, signed, (one, one), first, caption=caption)
         # On a lattice all edges have a place.
         drawn = len(pairs) if columns and len(names) <= MOST_DRAWN else n
-        faint = self._unsure(pairs[:drawn])
-        network = Diagram(
-            names, pairs[:drawn], strengths[:drawn], what, signed, columns, faint=faint
-        )
+        shown, faint = (pairs[:drawn], strengths[:drawn]), self._unsure(pairs[:drawn])
+        network = Diagram(names, *shown, what, signed, columns, faint=faint)
         return found, heat, replace(network, caption=f"{extent(len(network.edges))}.")
 
     @property
@@ -135,22 +133,17 @@ class FieldDescription(Description):
 
     def _unsure(self, pairs: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Which of the edges have an interval that holds 0."""
-        kept = self._intervals
-        if kept is None:
+        if (kept := self._intervals) is None:
             return None
-        ends = zip(kept["low"], kept["high"], strict=True)
-        holds = [low <= 0 <= high for low, high in ends]
-        known = {
-            frozenset(pair): own
-            for *pair, own in zip(kept["variable"], kept["and"], holds, strict=True)
-        }
+        columns = (kept[name] for name in ("variable", "and", "low", "high"))
+        rows = zip(*columns, strict=True)
+        unsure = {frozenset((one, other)) for one, other, low, high in rows if low <= 0 <= high}
         names = self.model.variable_names_
-        return np.array([known.get(frozenset((names[a], names[b])), False) for a, b in pairs])
+        return np.array([frozenset((names[a], names[b])) in unsure for a, b in pairs])
 
     def _with_intervals(self, n: int) -> Blocks:
         """Edges with their intervals, as a table and drawn."""
-        kept = self._intervals
-        if kept is None:
+        if (kept := self._intervals) is None:
             return []
         columns = {name: own for name, own in kept.items() if name != "remark"}
         rows = list(zip(*columns.values(), strict=True))
@@ -216,30 +209,11 @@ class FieldDescription(Description):
         if best:
             mode = self.model.most_probable(evidence)
             facts = {"kind": mode.kind, "log_ratio": Nats(mode.log_ratio)}
-            rows = [[name, str(state)] for name, state in mode.states.items()]
-            return [
-                Facts(facts),
-                Data({"states": mode.states}),
-                Table(("variable", "state"), rows, title="the most probable states"),
-            ]
+            return [Facts(facts), *state_blocks(mode.states)]
         found = self.model.marginals(evidence)
         facts = {"kind": found.kind, "converged": found.converged}
         facts |= {"log_evidence": Nats(found.log_evidence)} if evidence else {}
-        widest = max(map(len, found.probabilities.values()))
-        rows = []
-        for name, own in found.probabilities.items():
-            states = [f"{label}: {chance:.4f}" for label, chance in own.items()]
-            seen = f"{name} (given)" if name in evidence else name
-            rows.append([seen, *states, *[""] * (widest - len(states))])
-        listed = {
-            name: {str(label): chance for label, chance in own.items()}
-            for name, own in found.probabilities.items()
-        }
-        return [
-            Facts(facts),
-            Data({"marginals": listed}),
-            Table(("variable", *["probability"] * widest), rows, title="probabilities of states"),
-        ]
+        return [Facts(facts), *marginal_blocks(found.probabilities, evidence)]
 
     def sample(self, n: int, seed: int, output: Path | None) -> Blocks:
         """New rows, written to a file where one is named."""
@@ -260,15 +234,19 @@ class FieldDescription(Description):
             names = tuple(f"sample-{i}" for i in range(1, n + 1))
             write_alignment(output, replace(family, names=names))
         else:
-            spins, codes = self.model.spins_, self.model.codes_
-            values, labels = (samples + 1) // 2 if spins else samples, None  # as tables hold them
-            if codes is not None and (samples.dtype.kind != "i" or (samples < 0).any()):
-                values, labels = self.model.encode(samples), None if spins else codes.codes
-            header = tuple(getattr(self.model, "feature_names_in_", ())) if ending == ".csv" else ()
-            named = bool(header) and not any(name.isdecimal() for name in header)
-            table = SampleTable(header if named else None, values, spins, labels=labels)
-            write_samples(output, table)
+            write_samples(output, self.table(samples, output))
         return [note, Data({"method": drawn.method, "output": str(output)})]
+
+    def table(self, rows: NDArray[Any], path: Path) -> SampleTable:
+        """Rows as the field writes them, as the table that a file of this name holds."""
+        spins, codes = self.model.spins_, self.model.codes_
+        values, labels = (rows + 1) // 2 if spins else rows, None
+        if codes is not None and (rows.dtype.kind != "i" or (rows < 0).any()):
+            values, labels = self.model.encode(rows), None if spins else codes.codes
+        names = tuple(getattr(self.model, "feature_names_in_", ()))
+        header = path.name.removesuffix(".gz").lower().endswith(".csv")
+        named = header and names and not any(name.isdecimal() for name in names)
+        return SampleTable(names if named else None, values, spins, labels=labels)
 
     def _family(self, samples: NDArray[np.int64]) -> Alignment | None:
         """Samples of an alignment's field as sequences of letters; None for other fields."""
@@ -281,37 +259,32 @@ class FieldDescription(Description):
         """The strongest couplings or contacts, and samples."""
         most = min(MOST_COUPLINGS, len(self.model.edges_))
 
-        def couplings(_: list[str], n: int) -> Blocks:
+        def couplings(n: int) -> Blocks:
             found, heat, network = self.strongest(n, APART)
             return [network, found[-1], *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
 
-        def samples(_: list[str], n: int) -> Blocks:
+        def samples(n: int) -> Blocks:
             drawn = self.model.draw(n, random_state=0)
-            note = Note(f"drawn by: {drawn.method}")
-            title = "samples, one a row"
+            note, title = Note(f"drawn by: {drawn.method}"), "samples, one a row"
             if (family := self._family(drawn.samples)) is not None:
                 return [note, Text("\n".join(family.sequences()), title=title)]
-            names, spins = self.model.variable_names_, self.model.spins_
             if drawn.samples.dtype.kind != "i":
                 return [note, Table(tuple(names), drawn.samples.tolist(), title=title)]
-            return [note, Matrix(drawn.samples, names, "state", spins, title=title)]
+            return [note, Matrix(drawn.samples, names, "state", self.model.spins_, title=title)]
 
         def marginals(words: list[str]) -> Blocks:
             return self.answer(evidence_of(" ".join(words)))
 
-        def intervals(_: list[str], n: int) -> Blocks:
-            return self._with_intervals(n)
-
         what = "contacts" if self.has_contacts else "couplings"
         names, labels = self.model.variable_names_, self.model.labels_
-        own = [Task("marginals", f"{names[0]}={labels[0][-1]}", marginals, MOST_WORDS, 0)]
-        if self._intervals is not None:
-            options = {"n": (min(20, most), range(most + 1))}
-            own.append(Task("intervals", "", intervals, 0, 0, options=options))
+        numbers = {"n": (min(20, most), range(most + 1))}
+        asked = [Task("marginals", f"{names[0]}={labels[0][-1]}", marginals, MOST_WORDS, 0)]
+        kept = [Task("intervals", "", self._with_intervals, 0, options=numbers)]
         return [
-            *(own if len(names) <= MOST_ON_PAGE else own[1:]),
-            Task(what, "", couplings, 0, 0, options={"n": (min(20, most), range(most + 1))}),
-            Task("samples", "", samples, 0, 0, options={"n": (5, range(1, MOST_SAMPLES + 1))}),
+            *(asked if len(names) <= MOST_ON_PAGE else []),
+            *(kept if self._intervals is not None else []),
+            Task(what, "", couplings, 0, options=numbers),
+            Task("samples", "", samples, 0, options={"n": (5, range(1, MOST_SAMPLES + 1))}),
         ]
 
 
@@ -322,13 +295,34 @@ def _extent(shown: int, total: int, what: str) -> str:
     )
 
 
+def state_blocks(states: Mapping[str, Any]) -> Blocks:
+    """The state of each variable by name."""
+    rows = [(name, str(state)) for name, state in states.items()]
+    return [Data({"states": states}), Table(("variable", "state"), rows, title="States")]
+
+
+def marginal_blocks(
+    chances: Mapping[str, Mapping[Any, float]], seen: Collection[str], most: int | None = None
+) -> Blocks:
+    """The probability of each variable's states; at most so many variables for people."""
+    listed = {v: {str(label): p for label, p in own.items()} for v, own in chances.items()}
+    rows = []
+    for name, own in islice(listed.items(), most):
+        shown = ", ".join(f"{label}: {chance:.4f}" for label, chance in own.items())
+        rows.append((f"{name} (observed)" if name in seen else name, shown))
+    table = Table(("variable", "probabilities of states"), rows, title="Marginals")
+    more = len(listed) - len(rows)
+    rest = [Text(f"... and {more} more; --json prints all.")] if more else []
+    return [Data({"marginals": listed}), table, *rest]
+
+
 def evidence_of(text: str) -> dict[str, str]:
     """Names and states of a text such as `sleep=yes, mood=low`, or `sleep=yes mood=low`."""
     parts = text.split() if "," not in text and text.count("=") > 1 else text.split(",")
     evidence = {}
     for part in filter(None, map(str.strip, parts)):
-        name, separator, state = part.rpartition("=")
-        if not separator or not name.strip() or not state.strip():
+        name, _, state = map(str.strip, part.rpartition("="))
+        if not name or not state:
             raise DataError(f"{part!r} is no evidence: write NAME=STATE, several with commas.")
-        evidence[name.strip()] = state.strip()
+        evidence[name] = state
     return evidence

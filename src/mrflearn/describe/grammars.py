@@ -171,24 +171,21 @@ class CompositeDescription(ParserDescription):
         names += ["n-gram", "n-gram, blind to A", "uniform"]
         weights = composite.weights.double().mean(dim=(0, 1)).tolist()
         levels = dict(zip(names, weights, strict=True))
-        words = self._topic_words(n)
         (document,) = model.sample(1, sentences=5, random_state=0, longest=40)
-        data = Data({"levels": levels, "topic_words": words})
+        data = Data({"levels": levels, "topic_words": self._topic_words(n)})
         table = Table(("level", "mean weight"), [*levels.items()], floats=".3f", title="Levels")
         sample = Text("\n".join(map(" ".join, document)), title="A sample")
-        return [Facts(self.facts()), data, table, *self._topics(words), sample]
+        return [Facts(self.facts()), data, table, *self._topics(n), sample]
 
     def _topic_words(self, n: int) -> list[Ranked]:
         """The words that distinguish each topic; the mark of unknown words is none."""
         found = self.model.topic_words(n + 1) if self.model.topics > 1 else []
         return [[pair for pair in own if pair[0] != UNKNOWN][:n] for own in found]
 
-    def _topics(self, words: list[Ranked]) -> Blocks:
-        topics = zip(self.model.fit_.prior.tolist(), words, strict=False)
-        rows = [
-            (number, share, ", ".join(word for word, _ in own))
-            for number, (share, own) in enumerate(topics, start=1)
-        ]
+    def _topics(self, n: int) -> Blocks:
+        found = self._topic_words(n)
+        topics = enumerate(zip(self.model.fit_.prior.tolist(), found, strict=False), start=1)
+        rows = [(k, share, ", ".join(word for word, _ in own)) for k, (share, own) in topics]
         header = ("topic", "share", "words that distinguish it")
         return [Table(header, rows, floats=".3f", title="Topics")] if rows else []
 
@@ -221,11 +218,8 @@ class CompositeDescription(ParserDescription):
     def tasks(self) -> list[Task]:
         """The best tree where there is a grammar, next words, topics."""
         model = self.model
-
-        def topics(_: list[str], n: int) -> Blocks:
-            return self._topics(self._topic_words(n))
-
-        more = Task("topics", "", topics, most=0, least=0, options={"n": (10, range(1, 51))})
+        options = {"n": (10, range(1, 51))}
+        more = Task("topics", "", self._topics, most=0, options=options)
         found = super().tasks()[0 if model.fit_.model.shape.grammar is not None else 1 :]
         return [*found, more] if model.topics > 1 else found
 

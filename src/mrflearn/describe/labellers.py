@@ -188,22 +188,23 @@ class Labeller(Description):
         if train is not None:
             known = {word for example in self._examples(train) for word in example.words}
         (truth,), (found,), words = self._compared(file)
-        seen = None if known is None else words
-        report = evaluation.tagging_report(truth, found, words=seen, known=known)
-        table = evaluation.confusion(truth, found)
-        chunks = None
+        seen = {} if known is None else {"words": words, "known": known}
+        report, table = (
+            evaluation.tagging_report(truth, found, **seen),
+            evaluation.confusion(truth, found),
+        )
+        chunks = evaluation.chunk_report(truth, found) if are_chunk_tags(table.labels) else None
         sequence, single = self.counted
         facts: dict[str, Any] = {"file": str(file), f"{sequence}s": len(truth)}
+        facts |= {f"{single}s": report.tokens.total, **_rated(report, chunks, sequence)}
         shown: Blocks = []
-        if are_chunk_tags(table.labels):
-            chunks = evaluation.chunk_report(truth, found)
+        if chunks is not None:
             total = _chunks(chunks.total)
             scores = {name: _chunks(own) for name, own in chunks.by_label.items()}
             rows = [[name, *own.values()] for name, own in {"all": total, **scores}.items()]
             shown = [Table(("label", *total), rows, title="Chunks"), Data({"by_label": scores})]
-        facts |= {f"{single}s": report.tokens.total, **_rated(report, chunks, sequence)}
-        mistakes = table.worst(n)
-        shown.append(Table(MISTAKE, mistakes, key="mistakes", records=True, title="Mistakes"))
+        worst = Table(MISTAKE, table.worst(n), key="mistakes", records=True, title="Mistakes")
+        shown.append(worst)
         picture = Picture(partial(plots.draw_confusion, table))
         if calibration:
             parts = batches(self._examples(file), BATCH)
@@ -215,9 +216,9 @@ class Labeller(Description):
             picture = Picture(partial(plots.draw_reliability, {"tokens": reliable}))
         times = zip(table.labels, table.counts.sum(axis=1).tolist(), strict=True)
         odd = {tag: count for tag, count in times if count and tag not in self.model.classes_}
+        what = "was never seen in training; its"
         notes = [
-            Note(f"the tag '{tag}' was never seen in training; its {count} tokens count as wrong")
-            for tag, count in odd.items()
+            Note(f"the tag '{tag}' {what} {k} tokens count as wrong") for tag, k in odd.items()
         ]
         confused = {"labels": table.labels, "counts": table.counts.tolist()}
         more = Data({"confusion": confused, "unknown_tags": odd})
@@ -284,25 +285,21 @@ class ChainDescription(RecipeLabeller):
 
     pictures: ClassVar = frozenset({"inspect", "evaluate"})
     ignores: ClassVar = frozenset[str]()
-
-    def facts(self) -> dict[str, Any]:
-        model = self.model
-        size = {"labels": model.classes_, "attributes": model.num_attributes_}
-        return {**super().facts(), **size, "temperature": getattr(model, "temperature_", 1.0)}
+    settings: ClassVar[tuple[str, ...]] = ("classes_", "num_attributes_", "temperature_")
 
     def learned(self, n: int, label: str | None = None) -> Blocks:
         """The labels, and the largest attributes and transitions, of one label or of all."""
         model, labels = self.model, self.model.classes_
-        features = model.top_features(label, n)
-        edges = model.top_edge_features(ALL)
         steps = [(*names, weight) for names, weight in model.top_transitions(ALL)]
+        edges = model.top_edge_features(ALL) if hasattr(model, "top_edge_features") else []
         if label is not None:
             steps = [row for row in steps if label in row]
             edges = [row for row in edges if label in row[1:3]]
         pair, triple = ("label", "next label"), ("label", "next", "next but one")
-        names = triple if model.order == 2 else pair
+        names = triple if getattr(model, "order", 1) == 2 else pair
         # A second order has pairs of labels among its triples: their third cell is empty.
         moves = [(*row[:2], *[None] * (len(names) + 1 - len(row)), *row[2:]) for row in steps[:n]]
+        features = model.top_features(label, n)
         tables = {
             "features": (("attribute", "label"), features, "Largest weights"),
             "transitions": (names, moves, "Transitions"),
@@ -314,7 +311,7 @@ class ChainDescription(RecipeLabeller):
         ]
         caption = (
             "Weights of moving from the label of a row to that of a column: red is likely, blue "
-            "unlikely, white was never seen."
+            "unlikely, white neutral or never seen."
         )
         return [Facts(self.facts()), *listed, *_matrix(labels, steps, "weight", "label", caption)]
 
@@ -334,27 +331,12 @@ class ChainDescription(RecipeLabeller):
 class NeuralDescription(ChainDescription):
     """A chain CRF under a neural encoder."""
 
-    def facts(self) -> dict[str, Any]:
-        model = self.model
-        facts = {**Labeller.facts(self), "labels": model.classes_, "words": len(model.words_)}
-        facts |= {"attributes": len(model.attributes_), "temperature": model.temperature_}
-        return facts | {"weights": sum(own.numel() for own in model.network_.parameters())}
+    settings: ClassVar = ("classes_", "temperature_")
 
-    def learned(self, n: int, label: str | None = None) -> Blocks:
-        """Labels and sizes, the largest weights of features, and those of transitions."""
-        model, labels = self.model, self.model.classes_
-        features, steps = model.top_features(label, n), model.top_transitions(ALL)
-        moves = [(*names, weight) for names, weight in steps if label in (None, *names)]
-        listed = {
-            "features": (("attribute", "label"), features, "Largest weights of features"),
-            "transitions": (("label", "next label"), moves[:n], "Transitions"),
-        }
-        tables = [
-            Table((*header, "weight"), rows, key=key, title=title, floats="+.4f")
-            for key, (header, rows, title) in listed.items()
-        ]
-        caption = "Scores of moving from the label of a row to that of a column."
-        return [Facts(self.facts()), *tables, *_matrix(labels, moves, "weight", "label", caption)]
+    def facts(self) -> dict[str, Any]:
+        sizes = {name: len(getattr(self.model, f"{name}_")) for name in ("words", "attributes")}
+        weights = sum(own.numel() for own in self.model.network_.parameters())
+        return {**super().facts(), **sizes, "weights": weights}
 
     def _new_words(self, example: Example) -> list[str]:
         known = set(self.model.words_)
@@ -375,9 +357,8 @@ class TaggerDescription(Labeller):
         self.where = f" in column '{self.source.column}'"
 
     def facts(self) -> dict[str, Any]:
-        model = self.model
-        facts = {**super().facts(), "settings": model.get_params(), "tags": model.classes_}
-        facts["words"] = len(model.known_words_)
+        model, facts = self.model, {**super().facts(), "settings": self.model.get_params()}
+        facts |= {"tags": model.classes_, "words": len(model.known_words_)}
         if hasattr(model, "interpolation_"):
             return facts | {"interpolation": model.interpolation_}
         return facts | {"log_likelihood_per_position": Nats(model.bound_)}
@@ -420,12 +401,13 @@ class TaggerDescription(Labeller):
 class FieldLabeller(Labeller):
     """A CRF on graphs, with weights by templates; its answers say how they were found."""
 
+    settings: ClassVar = ("estimator", "classes_", "num_attributes_")
+
     def facts(self) -> dict[str, Any]:
         model = self.model
         pairs = zip(model.model_.templates, model.model_.weights, strict=True)
         weights = {template.name: len(own) for template, own in pairs}
-        facts = {"class": self.kind, "estimator": model.estimator, "labels": model.classes_}
-        return facts | {"attributes": model.num_attributes_, "weights": weights}
+        return {**super().facts(), "weights": weights}
 
     def learned(self, n: int, label: str | None = None) -> Blocks:
         """The labels, how many weights the kinds of factors have, and the largest of them."""

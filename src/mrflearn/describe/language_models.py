@@ -36,7 +36,7 @@ Ranked = list[tuple[str, float]]
 
 
 class TextDescription(Description):
-    """A model that new text can be drawn from."""
+    """A model that predicts the next word of a sentence, and draws new text."""
 
     write: ClassVar[Callable[..., None]] = staticmethod(write_sentences)
 
@@ -47,6 +47,19 @@ class TextDescription(Description):
             return [Data({"samples": drawn})]
         self.write("-" if output is None else output, drawn)
         return [Data({"output": str(output)})]
+
+    def next_word(self, words: list[str] | None, n: int) -> Blocks:
+        """The most probable next words, `</s>` for the end."""
+        return self._asked(words, n)
+
+    def _asked(self, words: list[str] | None, n: int, **more: Any) -> Blocks:
+        asked = [word for group in words or [] for word in group.split()]  # some came as one text
+        new = unknown_words(self.model, asked)
+        return [self._next(asked, n, **more), Data({"words": asked}), *new]
+
+    def _next(self, words: list[str], n: int, key: str = "next", **more: Any) -> Table:
+        found = known(self.model.next_word, words, n=n, **more)
+        return Table((key.replace("_words", "") + " word", "probability"), found, key=key)
 
 
 class SpaceDescription(Description):
@@ -86,11 +99,15 @@ class SpaceDescription(Description):
 
     def _words(self, n: int) -> Blocks:
         """A map of the frequent words, and the nearest to some of them."""
-        ask, shown = self.model.neighbors, self.model.frequent_words(max(n, WORDS_ON_MAP))
-        near = {word: [other for other, _ in known(ask, word, n=5)] for word in shown[:n]}
-        rows = [(word, ", ".join(found)) for word, found in near.items()]
-        table = Table(("frequent word", "nearest"), rows, title="Words")
-        return [table, Data({"nearest": near}), *([self._map(shown)] if len(shown) > 2 else [])]
+        shown = self.model.frequent_words(max(n, WORDS_ON_MAP))
+        return [*self.nearest(shown[:n]), *([self._map(shown)] if len(shown) > 2 else [])]
+
+    def nearest(self, words: Sequence[str]) -> Blocks:
+        """Words, and the five that are nearest to each."""
+        found = {word: known(self.model.neighbors, word, n=5) for word in words}
+        near = {word: [other for other, _ in own] for word, own in found.items()}
+        rows = [(word, ", ".join(own)) for word, own in near.items()]
+        return [Table(("word", "nearest"), rows, title="Words"), Data({"nearest": near})]
 
     def _frequent(self) -> list[str]:
         """The three most frequent words; where there are fewer, they are repeated."""
@@ -152,29 +169,19 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         words = sentence.split()
         if words.count(GAP) > 1:
             pairs = [(" ".join(own), chance) for own, chance in self.model.fill_gaps(words, n=n)]
-            found = Table(("words", "probability"), pairs, key="words")
         else:
-            found = Table(("word", "probability"), known(self.model.fill, words, n=n), key="words")
+            pairs = known(self.model.fill, words, n=n)
         new = unknown_words(self.model, (word for word in words if word != GAP))
-        return [found, Data({"sentence": sentence}), *new]
-
-    def next_word(self, words: list[str] | None, n: int) -> Blocks:
-        """The most probable next words, `</s>` for the end."""
-        asked = [word for group in words or [] for word in group.split()]
-        found = known(self.model.next_word, asked, n=n)
-        table = Table(("next word", "probability"), found, key="next")
-        return [table, Data({"words": asked}), *unknown_words(self.model, asked)]
+        table = Table(("in the gap", "probability"), pairs, key="words")
+        return [table, Data({"sentence": sentence}), *new]
 
     def score(self, file: Path, method: str | None) -> Blocks:
         """The log-likelihood of a text, and what it is counted per."""
         method = "bound" if method is None else method
         found = self.model.log_likelihood(file, method)
-        facts: dict[str, Any] = {
-            "per_position": Nats(found.per_position),
-            "meaning": MEANINGS[method],
-            "per_word": Nats(found.per_word),
-            "per_sentence": Nats(found.per_sentence),
-        }
+        rates = ("per_position", "per_word", "per_sentence")
+        facts: dict[str, Any] = {name: Nats(getattr(found, name)) for name in rates}
+        facts["meaning"] = MEANINGS[method]
         if found.effective_chains is not None:
             facts |= {"standard_error": Nats(found.standard_error)}
             facts |= {"effective_chains": round(found.effective_chains, 1)}
@@ -206,16 +213,7 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
 
 
 class NextWordDescription(TextDescription):
-    """A model that predicts the next word of a sentence, and so the perplexity of a text."""
-
-    def next_word(self, words: list[str] | None, n: int) -> Blocks:
-        """The most probable next words, `</s>` for the end."""
-        return self._asked(words, n)
-
-    def _asked(self, words: list[str] | None, n: int, **more: Any) -> Blocks:
-        asked = [word for group in words or [] for word in group.split()]  # some came as one text
-        new = unknown_words(self.model, asked)
-        return [self._next(asked, n, **more), Data({"words": asked}), *new]
+    """A model that predicts word by word, and so has the perplexity of a text."""
 
     def score(self, file: Path) -> Blocks:
         """The perplexity of a text, and what it is counted over."""
@@ -226,10 +224,6 @@ class NextWordDescription(TextDescription):
         policy = getattr(self.model, "unknown_policy_", f"words outside it are {UNKNOWN}")
         policy += "; one end per sentence is counted"
         return {"vocabulary": len(self.model.vocabulary_), "policy": policy}
-
-    def _next(self, words: list[str], n: int, key: str = "next", **more: Any) -> Table:
-        found = known(self.model.next_word, words, n=n, **more)
-        return Table((key.replace("_words", "") + " word", "probability"), found, key=key)
 
     def _next_word_task(self, usual: str, most: int) -> Task:
         return Task("next word", usual, self._asked, most, least=0, options=WORDS_SHOWN)

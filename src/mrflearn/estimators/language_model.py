@@ -461,7 +461,7 @@ class LanguageModel(LanguageModelAnswers):
         return float(self._gap_log_likelihoods(ids).sum())
 
     def prune(self, size: int, X: Text | Moments) -> Self:
-        """Keeps the most useful sparse scores of a model with `triples`, and proves its bound anew.
+        """Keeps the most useful sparse scores of a model with `triples`; its bound is proven again.
 
         Parameters
         ----------

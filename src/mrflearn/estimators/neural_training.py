@@ -40,7 +40,8 @@ from mrflearn.features.word_numbers import UNSEEN, NumberedWords, WordNumbers
 from mrflearn.kernels import chain_sums
 from mrflearn.kernels.chain_sums import Steps
 from mrflearn.models.loglinear import ChainPotentials, LabelChain
-from mrflearn.nn.chain import ChainCRF, with_ends
+from mrflearn.nn.batches import with_ends
+from mrflearn.nn.chain import ChainCRF
 from mrflearn.objectives.base import Evaluation, Layout, Objective, Vector
 
 TOKENS_AT_ONCE = 8_192  # of sentences that are only read; bounds memory, changes no result
@@ -258,8 +259,7 @@ class TaggingNetwork(nn.Module):
     def potentials(self, scores: Float[Tensor, "k s"], steps: Steps) -> ChainPotentials:
         """The chains with these scores of tokens, which stand sentence after sentence."""
         crf = self.chain_crf
-        ends = crf.start_transitions, crf.end_transitions
-        unary = with_ends(steps.pack(scores), *ends, steps)
+        unary = with_ends(steps.pack(scores), steps, crf.start_transitions, crf.end_transitions)
         return ChainPotentials(unary, crf.transitions, steps, self.chain)
 
     def loss(self, batch: SentenceBatch) -> Float[Tensor, ""]:

@@ -196,12 +196,12 @@ class FieldStructure(TakesTables, Estimator):
             return None
         count = self.n_features_in_
         penalties = torch.ones(count, count, dtype=torch.float64)
-        for pairs, price in ((self.forbidden or (), NEVER), (self.required or (), 0.0)):
+        for pairs, penalty in ((self.forbidden or (), NEVER), (self.required or (), 0.0)):
             for pair in pairs:
                 one, two = self._columns(pair)
-                if price == 0 and float(penalties[one, two]) == NEVER:
+                if penalty == 0 and float(penalties[one, two]) == NEVER:
                     raise SettingsError(f"the edge {tuple(pair)} is both required and forbidden.")
-                penalties[one, two] = penalties[two, one] = price
+                penalties[one, two] = penalties[two, one] = penalty
         return penalties.to(choose_device(self.device))
 
     def _columns(self, pair: Any) -> tuple[int, int]:

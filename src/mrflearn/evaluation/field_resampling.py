@@ -1,7 +1,7 @@
 """How much a learned network owes to chance: fitted again to rows that were drawn again.
 
 The bootstrap draws rows with replacement, case dropping leaves some out, and a permutation test
-deals them out to two groups anew [Epskamp, Borsboom and Fried 2018; van Borkulo et al. 2022].
+deals them out to two groups at random [Epskamp, Borsboom and Fried 2018; van Borkulo et al. 2022].
 Every draw is a weighting of the same rows; all are fitted together by pseudolikelihood.
 """
 

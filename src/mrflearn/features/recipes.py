@@ -307,7 +307,8 @@ def function_name(function: Any, what: str = "features") -> str:
 def _check_layers(layers: tuple[str, ...], names: tuple[str, ...]) -> None:
     for name in layers:
         if name not in names:
-            raise DataError(f"there is no column '{name}'; there are {', '.join(names)}.")
+            hint = "; columns=... names them" if "column2" in names else ""
+            raise DataError(f"there is no column '{name}'; there are {', '.join(names)}{hint}.")
     if len(set(layers)) < len(layers) or len(layers) == len(names):
         raise DataError(
             f"the labels {', '.join(layers)} of the columns {', '.join(names)}: each can be "

@@ -2,8 +2,8 @@
 
 Where the tables that meet a variable are too many for one product, they are parted into
 mini-buckets, and each eliminates a copy of the variable [Dechter and Rish 2003].  The relaxed
-problem is a field like any other, of small width [Choi and Darwiche 2007]; what its copies may
-exchange (functions whose sum over the copies is zero, or messages) is told by its shift factors.
+problem is a field like any other, of small width [Choi and Darwiche 2007]; its shift factors say
+what copies may exchange (functions whose sum over the copies is zero, or messages).
 """
 
 from __future__ import annotations

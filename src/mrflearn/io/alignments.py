@@ -144,8 +144,8 @@ def read_alignment(
         kind = _nearest_molecule(content) if molecule is None else molecule
         states, unknown = _encode(content, kind)
         values = states.reshape(len(sequences), -1)
-        told = (lower, 0) if drop_inserts else (0, lower)
-        found = Alignment(kind, tuple(names) or None, values, unknown, *told)
+        counts = (lower, 0) if drop_inserts else (0, lower)
+        found = Alignment(kind, tuple(names) or None, values, unknown, *counts)
         if focus is None:
             return found
         if seen_from is None:

@@ -7,6 +7,7 @@ to its size.  These environment variables set other limits.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import math
@@ -16,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TextIO, TypeVar
@@ -390,3 +391,10 @@ def write_text(path: PathLike) -> Iterator[TextIO]:
             raise DataError(
                 f"cannot be written: {error}. Was some text read with errors='surrogateescape'?"
             ) from error
+
+
+def write_csv(path: PathLike, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Writes columns by name as csv."""
+    with write_text(path) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerows([list(columns), *zip(*columns.values(), strict=True)])

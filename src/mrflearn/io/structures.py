@@ -1,8 +1,8 @@
 """Structures of molecules, as the Protein Data Bank has them: PDB and mmCIF files.
 
-Of each residue one atom counts, by which contacts are told: the beta carbon of an amino acid (alpha
-of glycine, and where the beta carbon is missing), and of a nucleotide the nitrogen in the middle of
-the edge that pairs (N1 of A and G, N3 of C, U and T).
+Contacts are those of one atom of each residue: the beta carbon of an amino acid (alpha of glycine,
+and where the beta carbon is missing), and of a nucleotide the nitrogen in the middle of the edge
+that pairs (N1 of A and G, N3 of C, U and T).
 """
 
 from __future__ import annotations

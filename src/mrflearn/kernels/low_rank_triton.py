@@ -48,7 +48,7 @@ class WeightedHalves(NamedTuple):
 
     left: Float[Tensor, "k 2 m w"]
     rows: Float[Tensor, "k 2 m"]
-    heaviest: Float[Tensor, ""]
+    largest_weight: Float[Tensor, ""]
 
 
 def split(
@@ -77,15 +77,15 @@ def split_weighted(
     norms: Float[Tensor, " 2"],
 ) -> WeightedHalves:
     """Left vectors times the weights of their rows, and the rows' shifts and weights."""
-    heaviest = torch.linalg.vector_norm(weight, math.inf)
+    largest_weight = torch.linalg.vector_norm(weight, math.inf)
     halves = _room(left, copies=len(left))
     rows = weight.new_empty(halves.shape[:3])
     _weigh_kernel[halves.shape[2] // PADDING, len(left)](
-        left, value, weight, norms, heaviest, halves, rows,
+        left, value, weight, norms, largest_weight, halves, rows,
         *left.stride(), *weight.stride(), *left.shape[1:],
         WIDTH=halves.shape[3], ROWS=PADDING,
     )  # fmt: skip
-    return WeightedHalves(halves, rows, heaviest)
+    return WeightedHalves(halves, rows, largest_weight)
 
 
 def offset_step(halves: Float[Tensor, "#k 2 m w"]) -> int:
@@ -110,9 +110,9 @@ def balance(norms: tl.tensor) -> tl.tensor:
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def weight_scale(norms: tl.tensor, heaviest: tl.tensor) -> tl.tensor:
+def weight_scale(norms: tl.tensor, largest_weight: tl.tensor) -> tl.tensor:
     """A factor that brings the weighted left vectors into the range of float16."""
-    largest = tl.load(heaviest) * tl.load(norms)
+    largest = tl.load(largest_weight) * tl.load(norms)
     scale = 1.0 / largest * LARGEST
     return tl.where((scale > 0) & (scale < float("inf")), scale, 1.0)
 
@@ -189,7 +189,7 @@ def _weigh_kernel(
     value: tl.tensor,
     weight: tl.tensor,
     norms: tl.tensor,
-    heaviest: tl.tensor,
+    largest_weight: tl.tensor,
     halves: tl.tensor,
     row_numbers: tl.tensor,
     left_offset: tl.tensor,
@@ -209,7 +209,7 @@ def _weigh_kernel(
     source = left + offset * left_offset + row * left_row + dim * left_dim
     exact = tl.load(source, (row < rows) & (dim < dims), 0.0)
     row_weight = tl.load(weight + offset * weight_offset + row * weight_row, row < rows, 0.0)
-    exact *= row_weight * weight_scale(norms, heaviest)
+    exact *= row_weight * weight_scale(norms, largest_weight)
     _store_halves(exact, halves + offset * 2 * padded * WIDTH, row, padded, WIDTH)
     shift = tl.load(value + offset * rows + row, row < rows, -float("inf")) * LOG2_E - HEADROOM
     row_numbers += offset * 2 * padded + row
@@ -256,7 +256,7 @@ def backward(
     shape = _shape(halves.left.shape[3])
     _backward_kernel[triton.cdiv(columns, shape["HELD"]), offsets](
         halves.left, halves.right, halves.bias, halves.norms,
-        weighted.left, weighted.rows, weighted.heaviest, right_gradient, bias_gradient,
+        weighted.left, weighted.rows, weighted.largest_weight, right_gradient, bias_gradient,
         columns, dims, halves.bias.shape[1], weighted.rows.shape[2],
         offset_step(halves.left), offset_step(halves.right),
         **shape,
@@ -348,7 +348,7 @@ def _backward_kernel(
     norms: tl.tensor,
     weighted: tl.tensor,
     row_numbers: tl.tensor,
-    heaviest: tl.tensor,
+    largest_weight: tl.tensor,
     right_gradient: tl.tensor,
     bias_gradient: tl.tensor,
     columns: tl.tensor,
@@ -397,5 +397,5 @@ def _backward_kernel(
     inside = column < columns
     tl.store(bias_gradient + offset * columns + column, total / LARGEST, inside)
     target = right_gradient + (offset * columns + column[:, None]) * dims + dim[None, :]
-    sums /= weight_scale(norms, heaviest) * LARGEST
+    sums /= weight_scale(norms, largest_weight) * LARGEST
     tl.store(target, sums, inside[:, None] & (dim < dims)[None, :])

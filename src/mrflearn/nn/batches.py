@@ -141,6 +141,16 @@ class PackedChains:
         )
 
 
+def with_ends(unary: Tensor, steps: Steps, start: Tensor, end: Tensor) -> Tensor:
+    """Scores of rows with those of starting and ending added at both ends of each sequence."""
+    ending = torch.ones(len(steps), dtype=torch.bool, device=unary.device)
+    ending[steps.previous] = False
+    last = ending.nonzero().squeeze(1)
+    unary = unary.index_add(0, last, end.expand(len(last), -1))
+    first = torch.arange(steps.starting, device=unary.device)
+    return unary.index_add_(0, first, start.expand(len(first), -1))
+
+
 def packed_steps(emissions: Tensor, mask: Tensor | None, batch_first: bool) -> Steps:
     """Where the positions that a mask keeps stand among all."""
     first, second = emissions.shape[:2]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.inference.spans import TransitionMask
-from mrflearn.kernels.chain_sums import Rows, Steps
+from mrflearn.kernels.chain_sums import Steps
 from mrflearn.nn.batches import (
     PackedChains,
     PieceLoss,
@@ -24,6 +24,7 @@ from mrflearn.nn.batches import (
     packed_steps,
     precise,
     reduced,
+    with_ends,
 )
 
 ChainEstimator = Literal["ml", "pl", "pw", "pwpl"]
@@ -312,8 +313,8 @@ class ChainCRF(nn.Module):
         steps = packed_steps(emissions, mask, self.batch_first)
         unary = emissions.reshape(-1, self.num_tags).index_select(0, steps.source).to(dtype)
         start, end = self.start_transitions.to(dtype), self.end_transitions.to(dtype)
-        unary = with_ends(unary, start, end, steps)
         table: Tensor = self.transitions.to(dtype)
+        unary = with_ends(unary, steps, start, end)
         if transition_scores is not None:
             flat = transition_scores.reshape(-1, self.num_tags, self.num_tags)
             table = table + flat.index_select(0, steps.source[steps.starting :]).to(dtype)
@@ -433,13 +434,3 @@ class ChainCRF(nn.Module):
                 )
             if self.order == 2:
                 raise SettingsError("transition_scores are for order=1.")
-
-
-def with_ends(unary: Rows, start: Tensor, end: Tensor, steps: Steps) -> Rows:
-    """The scores of rows, with those of beginning and of ending a sequence with a tag."""
-    first = torch.arange(steps.starting, device=unary.device)
-    ending = torch.ones(len(steps), dtype=torch.bool, device=unary.device)
-    ending[steps.previous] = False
-    last = ending.nonzero().squeeze(1)
-    unary = unary.index_add(0, last, end.expand(len(last), -1))
-    return unary.index_add_(0, first, start.expand(len(first), -1))

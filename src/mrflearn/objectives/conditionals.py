@@ -41,7 +41,7 @@ def state_codes(sizes: Int[Tensor, " v"], coding: Coding) -> Float[Tensor, "v s 
 
 
 @dataclass(frozen=True, eq=False)
-class Slope:
+class RegressionLosses:
     """What a point gives: losses of each variable, their gradient, and the states it expects."""
 
     losses: Float[Tensor, "b v"]
@@ -84,7 +84,7 @@ class NodeRegressions:
         wide = self.columns @ point[1:].flatten(1)
         return wide.view(len(self.columns), *point.shape[1:]) + point[0]
 
-    def at(self, point: Point, weights: Float[Tensor, "b n"]) -> Slope:
+    def at(self, point: Point, weights: Float[Tensor, "b n"]) -> RegressionLosses:
         """Mean losses -log p(variable | others) under each weighting, and their gradient."""
         rows, (count, states, numbers) = self.states, self.codes.shape
         scores, weight = self.scores(point), weights.T.unsqueeze(2)
@@ -109,7 +109,7 @@ class NodeRegressions:
             wrong = expected.scatter_add(3, index, -torch.ones_like(expected[..., :1]))
             push = torch.einsum("nbvs,vsr->nbvr", wrong, self.codes).flatten(2) * weight
         losses = torch.einsum("nbv,bn->bv", losses, weights)
-        return Slope(losses, self._gathered(push), expected)
+        return RegressionLosses(losses, self._gathered(push), expected)
 
     def curved(
         self, expected: Float[Tensor, "n b v s"], along: Point, weights: Float[Tensor, "b n"]

@@ -3,7 +3,7 @@
 The gradient of minus the log-likelihood of a row is (frequencies in the field) - (frequencies in
 the data).  The former are those of chains that go on from where they were as the field changes
 slowly [Younes 1989; Tieleman 2008]; it needs no log Z, so it is for fields of any width.  How close
-the field is to the data is told by the connected correlations of all pairs of variables,
+the field is to the data is measured by the connected correlations of all pairs of variables,
 f_ij(a, b) - f_i(a) f_j(b): their Pearson correlation, data against chains [Figliuzzi et al. 2018].
 """
 

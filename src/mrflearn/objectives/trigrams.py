@@ -115,9 +115,9 @@ class TrigramLikelihood(Objective[TrigramModel]):
         near.view(-1)[model.codes["pairs"]] -= self.shares["pairs"]
         far.view(-1)[model.codes["skips"]] -= self.shares["skips"]
         apart = [own - self.shares[name] for name, own in zip(LONGER, longer, strict=False)]
-        slopes = model.pull_back(near, far, triples - self.shares["triples"], apart)
+        gradients = model.pull_back(near, far, triples - self.shares["triples"], apart)
         self.latest, self.log_partition = vector.clone(), found.value
-        return Evaluation(found.value - text, self.layout.flatten(slopes))
+        return Evaluation(found.value - text, self.layout.flatten(gradients))
 
     def commit(self) -> None:
         """Keep the vectors that the last evaluation ended with."""

@@ -6,7 +6,7 @@ ones, until it moves no more.  For maximum likelihood that is the EM algorithm; 
 estimator it solves E[its score given what was observed] = 0, which is as consistent as the
 estimator itself where what is missing does not depend on its own value.
 
-Rows with too many completions stand for some of them, drawn by Gibbs sampling anew in every round;
+Rows with too many completions stand for some of them, drawn by Gibbs sampling in every round;
 the field is the mean of the last rounds then (stochastic EM [Celeux and Diebolt 1985]).
 """
 

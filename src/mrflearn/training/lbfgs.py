@@ -14,7 +14,7 @@ p: parameters; h: pairs remembered; r: rows in use.
 The line search: J. More and D. Thuente, Line search algorithms with guaranteed sufficient decrease,
 ACM TOMS 20 (1994); with the approximate conditions of W. Hager and H. Zhang, SIAM J. Optim. 16
 (2005), eq. 4.1, which go on working where the fall of the value is lost in rounding; and at a
-corner, where the slope jumps past both, with the weak conditions of A. Lewis and M. Overton,
+corner, where the derivative jumps past both, with the weak conditions of A. Lewis and M. Overton,
 Nonsmooth optimization via quasi-Newton methods, Math. Programming 141 (2013).
 
 Bethe's value follows one fixed point of belief propagation for as long as there is one.  Where that
@@ -114,7 +114,7 @@ class Memory:
         change = torch.sub(gradient, before, out=self.rows[place + 1])
         return torch.cat((self.rows[place : place + 2] @ change, self.filled @ self.trial))
 
-    def slope(self, measured: Numbers) -> float:
+    def derivative(self, measured: Numbers) -> float:
         """The step's inner product with the new descent vector."""
         return float(measured[2 + SLOTS + 2 * self.free])
 
@@ -125,7 +125,7 @@ class Memory:
         along = measured[2 + SLOTS :].reshape(-1, 2)
         # Below this, rounding may have chosen the sign (the test of L-BFGS-B).
         rounding = torch.finfo(self.rows.dtype).eps
-        keep = curvature > rounding * abs(curvature - self.slope(measured))
+        keep = curvature > rounding * abs(curvature - self.derivative(measured))
         if keep and math.isfinite(change_square):
             # The change is the difference of two gradients, and so are its inner products with the
             # pairs: a pass over the memory is saved wherever the difference keeps enough digits.
@@ -166,9 +166,9 @@ class Memory:
         if not self.count:
             torch.neg(self.steepest, out=out)
             return -self.square
-        weights, slope = self._weights()
+        weights, derivative = self._weights()
         torch.mv(self.filled.T, torch.tensor(weights, dtype=out.dtype, device=out.device), out=out)
-        return slope
+        return derivative
 
     def _weights(self) -> tuple[Numbers, float]:
         """The weight of every filled row in -H v, and v'(-H v)."""
@@ -176,16 +176,16 @@ class Memory:
         grid, scale = (order[:, None], order), self.scale
         upper = self.step_change[grid]  # LAPACK reads its upper triangle alone
         steps, changes = self.along[order].T
-        with np.errstate(all="ignore"):  # overflow shows as a slope that is not negative
+        with np.errstate(all="ignore"):  # overflow shows as a derivative that is not negative
             inner = dtrtrs(upper, steps)[0]
             middle = upper.diagonal() * inner + scale * (self.change_change[grid] @ inner - changes)
             outer = dtrtrs(upper, middle, trans=1)[0]
-            slope = -(scale * self.square + outer @ steps - scale * (inner @ changes))
+            derivative = -(scale * self.square + outer @ steps - scale * (inner @ changes))
         weights = np.zeros(len(self.filled))
         weights[self.current] = -scale
         weights[SLOTS + 2 * order] = -outer
         weights[SLOTS + 1 + 2 * order] = scale * inner
-        return weights, float(slope)
+        return weights, float(derivative)
 
 
 # The state that L-BFGS and OWL-QN share.
@@ -394,8 +394,8 @@ class LBFGS(QuasiNewton):
 
     def search(self, problem: Problem, state: QuasiNewtonState) -> bool:
         memory = state.memory
-        slope = memory.direction(out=state.direction)
-        if not slope < 0:
+        derivative = memory.direction(out=state.direction)
+        if not derivative < 0:
             return False
 
         last: list[Trial] = []
@@ -406,9 +406,9 @@ class LBFGS(QuasiNewton):
             found = self.evaluate(problem, state)
             tried = state.measure(step, found, memory.trial, memory.steepest)
             last[:] = [tried]
-            return Point(step, tried.value, memory.slope(tried.products) / step)
+            return Point(step, tried.value, memory.derivative(tried.products) / step)
 
-        start = Point(0.0, state.value, slope)
+        start = Point(0.0, state.value, derivative)
         found = strong_wolfe(probe, start, state.first_step, noise=TRUST * state.noise)
         if found is None:
             return False
@@ -427,19 +427,19 @@ MOST_PROBES = 25
 
 
 class Point(NamedTuple):
-    """A step length, the value there, and the slope along the direction there."""
+    """A step length, the value there, and the directional derivative there."""
 
     step: float
     value: float
-    slope: float
+    derivative: float
 
-    def tilted(self, slope: float) -> Point:
+    def tilted(self, derivative: float) -> Point:
         """The same point of the function minus a straight line through the origin."""
-        return Point(self.step, self.value - slope * self.step, self.slope - slope)
+        return Point(self.step, self.value - derivative * self.step, self.derivative - derivative)
 
     def lowers(self, start: Point) -> bool:
         """Whether the value has decreased enough."""
-        return self.value <= start.value + DECREASE * self.step * start.slope
+        return self.value <= start.value + DECREASE * self.step * start.derivative
 
 
 class Bracket(NamedTuple):
@@ -459,20 +459,20 @@ class Bracket(NamedTuple):
         Half-way where the function is a parabola, just beyond the corner where it has one.
         """
         low, high = self.low, self.high
-        width, turn = high.step - low.step, high.slope - low.slope
-        share = (high.slope * width - (high.value - low.value)) / _nonzero(turn * width)
+        width, turn = high.step - low.step, high.derivative - low.derivative
+        share = (high.derivative * width - (high.value - low.value)) / _nonzero(turn * width)
         share = share + 0.1 * (1 - share) if 0 < share < 1 else 0.5
         return low.step + width * share
 
-    def jumps_like(self, wider: Bracket, first_slope: float) -> bool:
-        """Whether the slope jumps in here as it did in a wider bracket, as it does at a corner.
+    def jumps_like(self, wider: Bracket, first_derivative: float) -> bool:
+        """Whether the derivative jumps here as it did in a wider bracket, as it does at a corner.
 
-        Between the ends of a narrow bracket a smooth slope changes by as much less as it is
+        Between the ends of a narrow bracket a smooth derivative changes by as much less as it is
         narrower.
         """
-        jump, before = (abs(own.high.slope - own.low.slope) for own in (self, wider))
+        jump, before = (abs(own.high.derivative - own.low.derivative) for own in (self, wider))
         narrower = self.width <= min(0.7 * wider.width, CORNER * self.low.step)
-        return narrower and jump >= max(0.9 * before, -0.1 * first_slope)
+        return narrower and jump >= max(0.9 * before, -0.1 * first_derivative)
 
     def narrowed(self, trial: Point, lean: float) -> tuple[Bracket, float]:
         """The bracket that the trial leaves, and the next step to try."""
@@ -480,7 +480,7 @@ class Bracket(NamedTuple):
         step, closed = next_step(Bracket(low, high, self.closed), tried)
         if tried.value > low.value:
             return Bracket(self.low, trial, closed), step
-        crossed = tried.slope * (trial.step - low.step) > 0
+        crossed = tried.derivative * (trial.step - low.step) > 0
         return Bracket(trial, self.low if crossed else self.high, closed), step
 
 
@@ -489,17 +489,17 @@ def strong_wolfe(
 ) -> Point | None:
     """A point that satisfies the conditions; else the lowest seen; None where none is lower.
 
-    At a corner that is a point just beyond it, where the slope has jumped, if the value is low
+    At a corner that is a point just beyond it, where the derivative has jumped, if the value is low
     enough there: a quasi-Newton method learns of the corner by it.  `start` is the point at step 0,
-    with a negative slope; `first` the step to try first; values that differ by less than `noise`
-    count as equal.  Where `probe` gives inf or NaN, the search turns back.
+    with a negative derivative; `first` the step to try first; values that differ by less than
+    `noise` count as equal.  Where `probe` gives inf or NaN, the search turns back.
     """
     bracket = earlier = Bracket(start, start)
     width = earlier_width = wall = math.inf
     step, early = first, True
     for _ in range(MOST_PROBES):
         trial = probe(step)
-        if not (math.isfinite(trial.value) and math.isfinite(trial.slope)):
+        if not (math.isfinite(trial.value) and math.isfinite(trial.derivative)):
             wall = step
             step = bracket.low.step + 0.25 * (step - bracket.low.step)
             continue
@@ -508,17 +508,17 @@ def strong_wolfe(
         # [More & Thuente, section 3] Until a point below the line is past the minimum, the
         # function minus the line guides the search where the function itself might mislead it.
         above_line = not trial.lowers(start)
-        early = early and (above_line or trial.slope < 0)
+        early = early and (above_line or trial.derivative < 0)
         leans = early and above_line and trial.value <= bracket.low.value
-        bracket, step = bracket.narrowed(trial, DECREASE * start.slope if leans else 0.0)
+        bracket, step = bracket.narrowed(trial, DECREASE * start.derivative if leans else 0.0)
         if bracket.closed:
             if bracket.width >= 0.66 * earlier_width:
                 step = bracket.middle()
             high = bracket.high
             if (
-                bracket.jumps_like(earlier, start.slope)
+                bracket.jumps_like(earlier, start.derivative)
                 and high.lowers(start)
-                and high.slope >= CURVATURE * start.slope
+                and high.derivative >= CURVATURE * start.derivative
             ):
                 return high  # the weak Wolfe conditions
             earlier_width, width, earlier = width, bracket.width, bracket
@@ -533,29 +533,31 @@ def strong_wolfe(
 
 def _accepts(trial: Point, start: Point, noise: float) -> bool:
     """The strong Wolfe conditions, or the approximate ones [Hager & Zhang, eq. 4.1, delta 0.1]."""
-    if trial.lowers(start) and abs(trial.slope) <= -CURVATURE * start.slope:
+    if trial.lowers(start) and abs(trial.derivative) <= -CURVATURE * start.derivative:
         return True
     level = trial.value <= start.value + noise
-    return level and CURVATURE * start.slope <= trial.slope <= -0.8 * start.slope
+    return level and CURVATURE * start.derivative <= trial.derivative <= -0.8 * start.derivative
 
 
 def next_step(bracket: Bracket, trial: Point) -> tuple[float, bool]:
     """The next step to try, and whether the bracket is closed then [More & Thuente, section 4]."""
     low, high = bracket.low, bracket.high
     cubic = _cubic_minimum(low, trial)
-    secant = trial.step + trial.slope * (low.step - trial.step) / _nonzero(trial.slope - low.slope)
+    secant = trial.step + trial.derivative * (low.step - trial.step) / _nonzero(
+        trial.derivative - low.derivative
+    )
     if trial.value > low.value:  # Case 1
-        fall = (low.value - trial.value) / (trial.step - low.step) + low.slope
-        quadratic = low.step + 0.5 * low.slope / _nonzero(fall) * (trial.step - low.step)
+        fall = (low.value - trial.value) / (trial.step - low.step) + low.derivative
+        quadratic = low.step + 0.5 * low.derivative / _nonzero(fall) * (trial.step - low.step)
         nearer = abs(cubic - low.step) < abs(quadratic - low.step)
         return (cubic if nearer else 0.5 * (cubic + quadratic)), True
-    if trial.slope * low.slope < 0:  # Case 2
+    if trial.derivative * low.derivative < 0:  # Case 2
         return max(cubic, secant, key=lambda step: abs(step - trial.step)), True
     if bracket.closed:
         floor, roof = sorted((low.step, high.step))
     else:
         floor, roof = (trial.step + k * (trial.step - low.step) for k in (1.1, 4.0))
-    if abs(trial.slope) >= abs(low.slope):  # Case 4
+    if abs(trial.derivative) >= abs(low.derivative):  # Case 4
         return (_cubic_minimum(trial, high) if bracket.closed else roof), bracket.closed
     # Case 3: the cubic helps only where its minimum lies beyond the trial.
     beyond = (cubic - trial.step) * (trial.step - low.step) > 0
@@ -568,16 +570,18 @@ def next_step(bracket: Bracket, trial: Point) -> tuple[float, bool]:
 
 
 def _cubic_minimum(a: Point, b: Point) -> float:
-    """The minimum of the cubic through two points and their slopes; inf where it has none."""
+    """The minimum of the cubic through two points and their derivatives; inf where it has none."""
     if a.step == b.step:
         return a.step
-    theta = 3 * (a.value - b.value) / (b.step - a.step) + a.slope + b.slope
-    scale = max(abs(theta), abs(a.slope), abs(b.slope))
-    inside = (theta / scale) ** 2 - (a.slope / scale) * (b.slope / scale) if scale else -1.0
+    theta = 3 * (a.value - b.value) / (b.step - a.step) + a.derivative + b.derivative
+    scale = max(abs(theta), abs(a.derivative), abs(b.derivative))
+    inside = (
+        (theta / scale) ** 2 - (a.derivative / scale) * (b.derivative / scale) if scale else -1.0
+    )
     if inside < 0:
         return math.inf
     root = math.copysign(scale * math.sqrt(inside), b.step - a.step)
-    ratio = (b.slope + root - theta) / _nonzero(b.slope - a.slope + 2 * root)
+    ratio = (b.derivative + root - theta) / _nonzero(b.derivative - a.derivative + 2 * root)
     return b.step - ratio * (b.step - a.step)
 
 

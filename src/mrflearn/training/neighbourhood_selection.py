@@ -182,8 +182,8 @@ class LassoPath:
         known = torch.outer(free, free).new_ones(len(sizes), len(sizes))
         known = known if penalties is None else penalties.to(known)
         path = cls(rows, weights.new_zeros(0), torch.outer(free, free), 0.0, known)
-        slope = rows.at(path._without_couplings(weights), weights)
-        most = path._norms(slope.gradient).squeeze(1)[known == 1].amax()
+        found = rows.at(path._without_couplings(weights), weights)
+        most = path._norms(found.gradient).squeeze(1)[known == 1].amax()
         strengths = most * torch.tensor(shares, dtype=most.dtype, device=most.device)
         constant = 2 * gamma * math.log(max(2, possible - 1))
         return cls(rows, strengths, path.cost, constant, known)
@@ -242,7 +242,7 @@ class LassoPath:
         """The norm of each pair's table under each weighting."""
         return self.rows.tables(point).square().sum(dim=(1, 4)).sqrt()
 
-    def _priced(self, point: Point) -> Float[Tensor, "b v"]:
+    def _penalised(self, point: Point) -> Float[Tensor, "b v"]:
         """The penalties of each variable's tables, in strengths."""
         return (self._norms(point) * self.penalties.unsqueeze(1)).sum(dim=0)
 
@@ -269,19 +269,19 @@ class LassoPath:
         """The minima of loss + strength * norms, and the losses there."""
         rows, (count, _, numbers) = self.rows, self.rows.codes.shape
         here = self._without_couplings(weights) if begin is None else begin
-        slope, bound = rows.at(here, weights), metric is None
+        found, bound = rows.at(here, weights), metric is None
         metric = metric or Metric.of(rows, weights)
         share = here.new_full((len(weights), count), metric.first)
         if bound and rows.binary:  # at first the mean curvature, at most one half
-            spread = slope.expected * (1 - slope.expected)
+            spread = found.expected * (1 - found.expected)
             share = 2 * torch.einsum("nbvs,bn->bv", spread, weights).clamp(0.01, 0.25)
-        point, losses = here.clone(), slope.losses.clone()
+        point, losses = here.clone(), found.losses.clone()
         left = torch.arange(len(weights), device=weights.device)
-        value = slope.losses + strengths.unsqueeze(1) * self._priced(here)
+        value = found.losses + strengths.unsqueeze(1) * self._penalised(here)
         for _ in range(MOST_STEPS):
-            trial = metric.minimum(here, slope.gradient, share, strengths, self.penalties)
+            trial = metric.minimum(here, found.gradient, share, strengths, self.penalties)
             after = rows.at(trial, weights)
-            reached = after.losses + strengths.unsqueeze(1) * self._priced(trial)
+            reached = after.losses + strengths.unsqueeze(1) * self._penalised(trial)
             worse = ~(reached <= value + SLACK * value.abs())
             move = (trial - here).abs().amax(dim=0).view(len(left), count, numbers).amax(dim=2)
             wide = worse.repeat_interleave(numbers, dim=1)
@@ -291,9 +291,9 @@ class LassoPath:
             share = share * torch.where(worse, 2.0, torch.where(lower, 0.9, 1.25))
             share = share.clamp(metric.least, metric.most)
             value = torch.where(worse, value, reached)
-            lost = torch.where(worse, slope.losses, after.losses)
-            gradient = torch.where(wide, slope.gradient, after.gradient)
-            slope = type(slope)(lost, gradient, after.expected)
+            lost = torch.where(worse, found.losses, after.losses)
+            gradient = torch.where(wide, found.gradient, after.gradient)
+            found = type(found)(lost, gradient, after.expected)
             going = ((move > STILL) & ~(worse & (share >= metric.most) & (move < 10 * STILL))).any(
                 dim=1
             )
@@ -302,11 +302,11 @@ class LassoPath:
                 point[:, left[done]], losses[left[done]] = here[:, done], lost[done]
                 left, here, weights = left[going], here[:, going], weights[going]
                 strengths, value, share = strengths[going], value[going], share[going]
-                slope = type(slope)(lost[going], gradient[:, going], after.expected[:, going])
+                found = type(found)(lost[going], gradient[:, going], after.expected[:, going])
                 metric = metric.part(going)
             if not len(left):
                 break
-        point[:, left], losses[left] = here, slope.losses
+        point[:, left], losses[left] = here, found.losses
         return point, losses
 
 
@@ -396,12 +396,12 @@ class Metric:
         begin = here[1:].permute(1, 0, 2)
         means, step = spread(self.means), spread(self.step)
         # Fields move so that the mean scores stay; what is left is about centred columns.
-        slope = (gradient[1:].permute(1, 0, 2) - means * gradient[0].unsqueeze(1)) / wide.unsqueeze(
-            1
-        )
+        linear = (
+            gradient[1:].permute(1, 0, 2) - means * gradient[0].unsqueeze(1)
+        ) / wide.unsqueeze(1)
         variable = torch.arange(size, device=here.device) // numbers
         own = variable[:, None] == variable
-        slope = slope.masked_fill(own, 0.0)
+        linear = linear.masked_fill(own, 0.0)
         blocks = step[:, ::numbers, :: numbers if each > 1 else 1] / share.unsqueeze(1)
         threshold = (blocks * strengths.view(-1, 1, 1) * penalties).unsqueeze(2).unsqueeze(4)
         moments = self.moments.flatten(0, 1)
@@ -411,7 +411,7 @@ class Metric:
             image = torch.bmm(moments, outcomes(ahead - begin))
             if each > 1:
                 image = image.view(-1, count, size, numbers).permute(0, 2, 1, 3).reshape_as(begin)
-            new = (ahead - step * (slope + image)).masked_fill(own, 0.0)
+            new = (ahead - step * (linear + image)).masked_fill(own, 0.0)
             table = new.view(len(new), count, numbers, count, numbers)
             if numbers == 1:
                 kept = shrinkage(table.abs(), threshold)

@@ -151,10 +151,10 @@ class LocalNewton:
         if bool((spread <= ALWAYS_LESS).all()):
             moved = terms + direction
             return NewtonStep(moved, problems.at(moved), (done & ~failed) | flat, failed & ~flat)
-        slope = (direction * gradient).sum(dim=0)
+        derivative = (direction * gradient).sum(dim=0)
         length = (LONGEST_STEP / reach.clamp_min(LONGEST_STEP)).to(terms.dtype)
         goal = terms + direction
-        moved, trial, length = self._search(problems, (terms, fit), goal, slope, length)
+        moved, trial, length = self._search(problems, (terms, fit), goal, derivative, length)
         stuck = (failed | (length == 0)) & ~flat
         return NewtonStep(moved, trial, (done & (length == 1) & ~failed) | flat, stuck)
 
@@ -163,7 +163,7 @@ class LocalNewton:
         problems: AuxiliaryLikelihood,
         begin: tuple[Float[Tensor, "p q"], LocalFit],
         goal: Float[Tensor, "p q"],
-        slope: Float[Tensor, " q"],
+        derivative: Float[Tensor, " q"],
         length: Float[Tensor, " q"],
     ) -> tuple[Float[Tensor, "p q"], LocalFit, Float[Tensor, " q"]]:
         """Steps of at most this length that make every value less: halved until they do.
@@ -180,7 +180,7 @@ class LocalNewton:
             trial = problems.at(moved)
             after = trial.value + self._penalty(problems.shape, moved)
             # Not a number is no better either.
-            worse = ~(after <= value + 1e-4 * length * slope + slack)
+            worse = ~(after <= value + 1e-4 * length * derivative + slack)
             if not bool(worse.any()):
                 return moved, trial, length
             length = torch.where(worse, length / 2, length)

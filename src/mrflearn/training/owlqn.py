@@ -62,7 +62,7 @@ class OWLQN(QuasiNewton):
 
 def pseudo_gradient(vector: Vector, gradient: Vector, l1: float | Vector, out: Vector) -> Vector:
     """Writes the one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
-    # At zero the corner gives way only to a slope steeper than itself.
+    # At zero the corner gives way only to a derivative steeper than itself.
     at_zero = gradient.clamp(-l1, l1).neg_().add_(gradient)  # type: ignore[arg-type]
     elsewhere = torch.sign(vector, out=out).mul_(l1).add_(gradient)
     return torch.where(vector == 0, at_zero, elsewhere, out=out)

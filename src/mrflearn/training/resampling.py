@@ -84,10 +84,10 @@ class ResampledField:
         self, vectors: Vectors, weights: Float[Tensor, "b n"]
     ) -> tuple[Tensor, Vectors, Tensor]:
         """Penalised values, their gradients, and expected states."""
-        slope = self.rows.at(self.point(vectors), weights)
-        value = slope.losses.sum(dim=1) + self.l2 * vectors.square().sum(dim=1)
-        gradient = self.vectors(slope.gradient) + 2 * self.l2 * vectors
-        return value, gradient, slope.expected
+        found = self.rows.at(self.point(vectors), weights)
+        value = found.losses.sum(dim=1) + self.l2 * vectors.square().sum(dim=1)
+        gradient = self.vectors(found.gradient) + 2 * self.l2 * vectors
+        return value, gradient, found.expected
 
     def curved(self, expected: Tensor, along: Vectors, weights: Float[Tensor, "b n"]) -> Vectors:
         """The Hessian times a direction."""
@@ -161,10 +161,10 @@ class ResampledField:
         for _ in range(MOST_STEPS):
             gradient = gradient * some
             step = self._conjugate(expected, -gradient, weights, some, inverse)
-            slope = (gradient * step).sum(dim=1)
-            done = -slope / 2 <= STILL * total
+            derivative = (gradient * step).sum(dim=1)
+            done = -derivative / 2 <= STILL * total
             step = step * (LONGEST / step.abs().amax(dim=1).clamp_min(LONGEST)).unsqueeze(1)
-            here, (value, gradient, expected) = self._along(here, step, value, slope, weights)
+            here, (value, gradient, expected) = self._along(here, step, value, derivative, weights)
             fitted[left], converged[left] = here, done
             going = ~done
             if not bool(going.any()):
@@ -175,7 +175,7 @@ class ResampledField:
         return fitted, converged
 
     def _along(
-        self, here: Vectors, step: Vectors, value: Tensor, slope: Tensor, weights: Tensor
+        self, here: Vectors, step: Vectors, value: Tensor, derivative: Tensor, weights: Tensor
     ) -> tuple[Vectors, tuple[Tensor, Vectors, Tensor]]:
         """Steps that make every value less: halved until they do."""
         length = torch.ones_like(value)
@@ -183,7 +183,7 @@ class ResampledField:
         for _ in range(HALVINGS):
             moved = here + length.unsqueeze(1) * step
             after = self.value(moved, weights)
-            worse = ~(after[0] <= value + 1e-4 * length * slope + slack)
+            worse = ~(after[0] <= value + 1e-4 * length * derivative + slack)
             if not bool(worse.any()):
                 break
             length = torch.where(worse, length / 2, length)
