@@ -24,7 +24,7 @@ MISSING = -1
 MISSING_TEXTS = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NULL", "null")
 MOST_WORDS = 100  # different answers of one column; with more it is a name, a date or a remark
 SPINS = (-1, 1)
-DOWN = -(2**62)  # a cell of a file that says -1, before it is known to be a spin
+DOWN = -2  # a cell of a file that says -1, before it is known to be a spin
 ORDERED_PAIRS = (
     ("no", "yes"),
     ("n", "y"),
@@ -42,7 +42,7 @@ ORDERED_PAIRS = (
 class Column(NamedTuple):
     """One variable of a table: its states (-1: missing), and their labels if it has any."""
 
-    states: NDArray[np.int64]
+    states: NDArray[np.signedinteger[Any]]
     labels: tuple[Label, ...] | None
 
 
@@ -162,7 +162,7 @@ class ColumnKinds:
         names: tuple[str, ...] | None,
         columns: Sequence[Column],
         lines: Sequence[int] | None = None,
-    ) -> tuple[NDArray[np.int64], bool, Labels | None]:
+    ) -> tuple[NDArray[np.signedinteger[Any]], bool, Labels | None]:
         """States, whether all are spins, and labels; an error where a column has several kinds."""
         values = np.stack([column.states for column in columns], axis=1)
         labels = [column.labels for column in columns]

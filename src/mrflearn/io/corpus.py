@@ -33,6 +33,7 @@ from mrflearn.io.files import (
     runs,
     write_text,
 )
+from mrflearn.io.remote import listing, plain, url_of
 
 # Tokenised text: one sentence a line, tokens set apart by white space.
 
@@ -170,7 +171,9 @@ def _is_list(given: Any) -> bool:
 
 
 def _files(path: PathLike) -> list[PathLike]:
-    folder = Path(path)
+    if url := url_of(path):
+        return list(listing(url))
+    folder = Path(plain(path))
     if str(path) == "-" or not folder.is_dir():
         return [path]
     found = [file for file in sorted(folder.iterdir()) if file.is_file()]
