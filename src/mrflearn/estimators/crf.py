@@ -18,6 +18,7 @@ from mrflearn.estimators.crf_answers import held_out_score
 from mrflearn.estimators.crf_training import Wanted, choose_for_chains, estimate_memory
 from mrflearn.estimators.crfsuite import Tagger, TrainingLog
 from mrflearn.estimators.labelling import HeldOut, pair_of
+from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import choose_device, choose_dtype, count_cores
 from mrflearn.features.features import (
     UNKNOWN,
@@ -216,6 +217,7 @@ class CRF(crf_weights.ChainWeights):
         sample_weight: ArrayLike | None = None,
         *,
         validation: HeldOut | None = None,
+        executor: Executor | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
@@ -236,6 +238,9 @@ class CRF(crf_weights.ChainWeights):
             The weight of each sequence.
         validation
             Held-out (X, y): the weights with the best chunk F1 (or accuracy) on it are kept.
+        executor
+            Where value and gradient are summed, with algorithm="lbfgs"; None: here, on `n_jobs`
+            cores.  The sequences are sent there once.
         checkpoint
             A file that training is saved to every minute.
         resume
@@ -267,7 +272,7 @@ class CRF(crf_weights.ChainWeights):
             rated = held_out_score(gold, own.lengths, labels.names, _potentials_of(own))
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
-        return self._train(start, batch, labels.names, **how)
+        return self._train(start, batch, labels.names, executor=executor, **how)
 
     def partial_fit(
         self, X: Iterable[Any], y: Iterable[Any] | None = None, classes: Sequence[str] = ()
