@@ -298,13 +298,13 @@ def _text_chunks(
     table = list(islice(numbered, rows))
     while True:
         lines_read = [line for line, _ in table]
-        states = _single_digits(table, len(cells), separator)
-        if states is not None:
-            columns_read = [Column(states[:, place], None) for place in picked]
+        digits = _single_digits(table, len(cells), separator)
+        if digits is not None:
+            found = digits[:, picked], (None,) * len(picked)
         else:
             split = [(number, _cells(line, separator)) for number, line in table]
-            columns_read = _states(split, len(cells), picked, names)
-        values, spins, labels = kinds.resolve(names, columns_read, lines_read)
+            found = _stacked(_states(split, len(cells), picked, names))
+        values, spins, labels = kinds.resolve(names, *found, lines_read)
         yield SampleTable(names, values, spins, labels=labels)
         table = list(islice(numbered, rows))
         if not table:
@@ -340,6 +340,12 @@ def _single_digits(
     if digits.max() > 9 or bool((table[:, 1::2] != ord(separator or " ")).any()):
         return None
     return digits.view(np.int8)
+
+
+def _stacked(columns: Sequence[Column]) -> tuple[NDArray[np.signedinteger[Any]], Labels]:
+    """The states of all columns, rows x columns, and their labels."""
+    values = np.stack([column.states for column in columns], axis=1)
+    return values, tuple(column.labels for column in columns)
 
 
 def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | None:
@@ -597,7 +603,7 @@ def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Itera
             rows = max(1, min(rows, CHUNK_CELLS // max(1, len(names))))
             for batch in file.iter_batches(batch_size=rows, columns=list(names)):
                 states = [_column_states(batch.column(name), name) for name in names]
-                values, spins, labels = kinds.resolve(names, states)
+                values, spins, labels = kinds.resolve(names, *_stacked(states))
                 yield SampleTable(names, values, spins, labels=labels)
                 empty = False
             if empty:

@@ -29,7 +29,7 @@ def __getattr__(name: str) -> Any:
     try:
         return _get(name)
     except ModuleNotFoundError as missing:
-        if missing.name not in ("pyspark", "pyarrow"):
+        if str(missing.name).partition(".")[0] not in ("pyspark", "pyarrow"):
             raise
         message = "needs Spark and Java 17: pip install 'mrflearn[spark]'"
         raise MissingExtraError(message) from missing

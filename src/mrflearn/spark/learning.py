@@ -104,9 +104,11 @@ class CRF(Learner, LabelColumns, fits=mrflearn.CRF):
             pairs = answers.examples(dataset.filter(held_out).select(*columns[:2]).toArrow())
             validation = [own[0] for own in pairs], [own[1] for own in pairs]
             dataset = dataset.filter(~held_out)
-        chosen = dataset.select(*columns)
-        with Spark(dataset.sparkSession).hold(chosen, answers.examples) as held:
-            estimator.fit(held, validation=validation)
+        examples = answers.examples(dataset.select(*columns).toArrow())
+        X, y, *weights = zip(*examples, strict=True) if examples else ((), ())
+        weight = weights[0] if weights else None
+        place = Spark(dataset.sparkSession) if estimator.algorithm == "lbfgs" else None
+        estimator.fit(X, y, sample_weight=weight, validation=validation, executor=place)
 
 
 class HMMTagger(Learner, LabelColumns, fits=mrflearn.HMMTagger):
@@ -159,8 +161,7 @@ class NgramLanguageModel(Learner, TextColumns, fits=mrflearn.NgramLanguageModel)
 
     def _learn(self, estimator: Any, dataset: Any) -> None:
         chosen = dataset.select(self._needed("inputCol", dataset))
-        with Spark(dataset.sparkSession).hold(chosen, answers.sentences) as held:
-            estimator.fit(held)
+        estimator.fit(answers.sentences(chosen.toArrow()))
 
 
 class LanguageModel(Learner, TextColumns, fits=mrflearn.LanguageModel):
@@ -213,8 +214,7 @@ class WordVectors(Learner, VectorsColumns, fits=mrflearn.WordVectors):
 
 
 def _learn_from_counts(estimator: Any, dataset: Any, name: str) -> None:
-    with Spark(dataset.sparkSession).hold(dataset.select(name), answers.sentences) as held:
-        estimator.fit(estimator.count_shards(held))
+    estimator.fit(answers.sentences(dataset.select(name).toArrow()))
 
 
 class CompositeLanguageModel(Learner, TextColumns, fits=mrflearn.CompositeLanguageModel):
@@ -269,5 +269,4 @@ class MarkovField(Learner, SamplesColumns, fits=mrflearn.MarkovField):
     def _learn(self, estimator: Any, dataset: Any) -> None:
         names = self._given("inputCols") or list(dataset.columns)
         check_columns(dataset, names, "inputCols=[...]")
-        with Spark(dataset.sparkSession).hold(dataset.select(*names), answers.states) as held:
-            estimator.fit_shards(held)
+        estimator.fit(dataset.select(*names).toArrow())
