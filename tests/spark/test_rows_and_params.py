@@ -99,7 +99,7 @@ def test_params_are_set_by_keywords_and_copied() -> None:
     )
     assert crf.getOrDefault("c2") == 0.5
     assert "all weights" not in crf.explainParam("c2")
-    with pytest.raises(SettingsError, match="no Param 'c3'.*c2"):
+    with pytest.raises(SettingsError, match=r"no Param 'c3'.*c2"):
         spark.CRF(c3=1)
 
 

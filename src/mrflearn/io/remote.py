@@ -120,12 +120,15 @@ def listing(url: str) -> list[str]:
     """The files of a folder or of a pattern such as `hdfs://host/shards/*.csv`, by name."""
     system, path = file_system(url)
     if any(sign in path for sign in "*?["):
-        found = system.glob(path)
+        found = system.glob(path, detail=True).values()
     elif system.isdir(path):
-        found = [own["name"] for own in system.ls(path) if own["type"] == "file"]
+        found = system.ls(path, detail=True)
     else:
         return [url]
-    return [system.unstrip_protocol(own) for own in sorted(found)]
+    # The names that come back may lack the host.
+    start = url.removesuffix(path) if url.endswith(path) else ""
+    names = sorted(own["name"] for own in found if own["type"] == "file")
+    return [f"{start}{name}" if start else system.unstrip_protocol(name) for name in names]
 
 
 def upload(folder: str, url: str) -> None:
