@@ -65,7 +65,9 @@ def test_a_fold_judges_itself_where_there_is_no_other() -> None:
 def test_the_model_of_the_others_is_what_they_teach() -> None:
     documents = [[[1, 2, 2], [3]], [[4, 1], [2, 2, 1]]]
     model = random_model(documents, ["vA", "Ah", ""])
-    counts = [expect(model, SHARES, held(model, [batch_of(model, [document])])) for document in documents]
+    counts = [
+        expect(model, SHARES, held(model, [batch_of(model, [document])])) for document in documents
+    ]
     rest = deleted_model(model, counts_of_others(counts, 1), RulePrior.around(model, 0.5))
     expected = maximise_tables(model.shape, counts[0].tables, model.tables)
     for mine, wanted in zip(rest.tables, expected, strict=True):

@@ -153,7 +153,7 @@ class Here:
 
 
 class InFile(NamedTuple):
-    """An item in a file, and files of what is to be made of it, which are named by their content."""
+    """An item in a file, and files of what makes something of it, all named by their content."""
 
     paths: tuple[Path, ...]
 

@@ -70,6 +70,7 @@ class Spark(Executor):
     A master that cannot be reached is refused at once; Spark itself starts with the first task, so
     that what cannot be learned is refused before.  A session that ran before is never stopped.  A
     task that raises fails the job with its own error; what a lost worker was to do others do again.
+
     """
 
     def __init__(self, cluster: Any = None, settings: dict[str, str] | None = None) -> None:

@@ -242,9 +242,7 @@ class CountNgrams:
         return found
 
 
-def count_held_ngrams(
-    text: Held[Text], order: int, vocabulary: Vocabulary
-) -> list[NgramCounts]:
+def count_held_ngrams(text: Held[Text], order: int, vocabulary: Vocabulary) -> list[NgramCounts]:
     """The n-grams of orders 1 to `order` of all pieces of a text, as `count_ngrams` gives them."""
     states, pieces = len(vocabulary), text.place.width
     rows = list(text.map_totals(CountNgrams(vocabulary, order, pieces), itemgetter(1)))
