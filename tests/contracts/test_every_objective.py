@@ -248,7 +248,7 @@ def test_parts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return field_objective(*given)
 
     monkeypatch.setattr(distributed, "field_objective", counted)
-    held = Serial().hold(enumerate(found.batch.parts(3)))
+    held = Serial().hold([(str(k), own) for k, own in enumerate(found.batch.parts(3))])
     parts = Distributed(found.field, Principle("pw"), held)
     first, again = parts(found.vector), parts(found.vector)
     assert len(compiled) == 3

@@ -83,7 +83,7 @@ def assert_partitions_add_up(found: Labelled, estimator: Criterion, place: Execu
     """Value and gradient, of two vectors in turn, are those of the whole batch in one place."""
     principle = Principle(estimator, bp=PRECISE)
     whole = field_objective(found.field, found.batch, principle, Threads(1))
-    with place.hold(enumerate(found.batch.parts(3))) as held:
+    with place.hold([(str(k), own) for k, own in enumerate(found.batch.parts(3))]) as held:
         parts = Distributed(found.field, principle, held)
         for vector in (found.vector, 0.7 * found.vector):  # workers keep what they compiled
             summed, wanted = answers(parts)(vector), answers(whole)(vector)

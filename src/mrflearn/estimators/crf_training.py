@@ -31,6 +31,7 @@ from mrflearn.features.index import BIAS, FactorTemplate, cells_of
 from mrflearn.features.recipes import Features, Recipe
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.held_chains import HeldBatch, NumberedBatch
 from mrflearn.models.loglinear import (
     NUMBERS_IN_TABLES,
     SHARES,
@@ -46,7 +47,7 @@ from mrflearn.objectives.chain_likelihood import (
     make_shards,
     perceptron,
 )
-from mrflearn.objectives.distributed import Distributed, NumberedBatch, hold_batch
+from mrflearn.objectives.distributed import Distributed, hold_batch
 from mrflearn.objectives.field_objectives import (
     Criterion,
     Principle,
@@ -69,7 +70,7 @@ from mrflearn.training.sgd import AROW, SGD, PassiveAggressive
 LIMITS = {"lbfgs": 1_000_000_000, "l2sgd": 1000, "ap": 100, "pa": 100, "arow": 100}
 ONLINE = ("ap", "pa", "arow")  # follow the errors of best labellings, without a penalty
 NOT_CONVERGED = "In the last evaluation belief propagation did not converge on every graph."
-Batch = FieldBatch | ChainBatch
+Batch = FieldBatch | ChainBatch | HeldBatch
 Wanted = Criterion | Literal["auto"]
 
 
@@ -187,10 +188,13 @@ class LogLinearLabeller(FeatureLabeller):
             if tie is not None:
                 raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
             start = with_shares(start)
-        if executor is not None and self.algorithm != "lbfgs":
+        if (executor or isinstance(batch, HeldBatch)) and self.algorithm != "lbfgs":
             raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
+        seen = batch.seen if isinstance(batch, HeldBatch) else batch
         with Threads(count_cores(self.n_jobs)) as threads, ExitStack() as until:
-            parts = until.enter_context(hold_batch(batch, executor)) if executor else None
+            parts = batch.parts if isinstance(batch, HeldBatch) else None
+            if executor is not None and not isinstance(batch, HeldBatch):
+                parts = until.enter_context(hold_batch(batch, executor))
             whole = self._objective(start, batch, principle, threads, parts)
             origin = whole.start if pull else None
 
@@ -215,7 +219,7 @@ class LogLinearLabeller(FeatureLabeller):
                 progress=self.verbose,
                 checkpoint=checkpoint,
                 resume=resume,
-                data=(start.templates, start.parameters(), batch, principle, tie, pull),
+                data=(start.templates, start.parameters(), seen, principle, tie, pull),
                 seed=self.random_state,
                 in_double=in_double if self.algorithm == "lbfgs" else None,
             )
@@ -248,6 +252,7 @@ class LogLinearLabeller(FeatureLabeller):
         """What is minimised; of algorithms other than L-BFGS a sum over minibatches."""
         if parts is not None:
             return Distributed(start, principle, parts)
+        assert not isinstance(batch, HeldBatch)  # noqa: S101 - it has parts
         if self.algorithm == "lbfgs":
             return field_objective(start, batch, principle, threads)
         if self.algorithm in ONLINE and isinstance(batch, FieldBatch):

@@ -57,9 +57,9 @@ class Store:
         self._kept.move_to_end(key)
         return self._kept[key][1]
 
-    def clear(self) -> None:
-        """Gives up everything."""
-        self._kept.clear()
+    def pop(self, key: Hashable) -> Any:
+        """What was made of the block of this key, which is given up."""
+        return self._kept.pop(key)[1]
 
 
 STORE = Store()  # of this process
@@ -153,7 +153,7 @@ class Here:
 
 
 class InFile(NamedTuple):
-    """An item in a file, and files of what is to be made of it, which are named by their content."""
+    """An item in a file, and files of what makes something of it, all named by their content."""
 
     paths: tuple[Path, ...]
 

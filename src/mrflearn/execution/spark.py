@@ -132,7 +132,7 @@ class Spark(Executor):
             if len(self._partitions(items)) < self.width // SLICES_PER_CORE:
                 items = items.repartition(self.width)
             packed = items.mapInArrow(_pack, "block long, name string, content binary")
-            found: Held[Any] = HeldFrame(self, _Rows.persisted(packed), (_table,))
+            found: Held[Any] = HeldFrame(self, _Rows.persisted(packed), (pickled(_table),))
         else:
             frame, blocks = self._frame(list(items))
             found = HeldFrame(self, _Rows.persisted(frame, blocks), ())
@@ -232,19 +232,18 @@ class _Rows:
 class HeldFrame(Held[Item]):
     """Blocks of items in a DataFrame.
 
-    `steps` make of each what tasks are about; workers keep that in their store, and from then on
-    only tasks and names of blocks are sent to them.  None: there is one task, nothing is kept.
+    `steps` (pickled functions) make of each what tasks are about; workers keep that in their store,
+    and from then on only tasks and names of blocks are sent to them.  None: there is one task,
+    nothing is kept.
     """
 
-    def __init__(
-        self, place: Spark, rows: _Rows, steps: Sequence[Callable[[Any], Any]] | None
-    ) -> None:
+    def __init__(self, place: Spark, rows: _Rows, steps: tuple[bytes, ...] | None) -> None:
         super().__init__(place, ())
         self.spark, self.rows, self.steps = place, rows, steps
         self._made = False  # whether the workers should have made it
 
     def then(self, make: Callable[[Any], Any]) -> HeldFrame[Any]:
-        return HeldFrame(self.spark, self.rows, (*(self.steps or ()), make))
+        return HeldFrame(self.spark, self.rows, (*(self.steps or ()), pickled(make)))
 
     @property
     def _frame(self) -> Any:
@@ -258,9 +257,12 @@ class HeldFrame(Held[Item]):
         return self.rows.blocks
 
     @cached_property
-    def _makers(self) -> tuple[bytes, str]:
-        content = pickled(tuple(self.steps or ()))
-        return content, digest(content)
+    def _names(self) -> tuple[str, ...]:
+        """Under which the items are kept, and what each step made."""
+        names = ["items"]
+        for step in self.steps or ():
+            names.append(digest(names[-1].encode() + step))
+        return tuple(names)
 
     def map(self, task: Callable[[Item], Result]) -> Iterator[Result]:
         return chain.from_iterable(value for *_, value in self._answers(task, list, None))
@@ -297,9 +299,9 @@ class HeldFrame(Held[Item]):
         if not self._blocks:
             return []
         keep, spark = self.steps is not None, self.spark
-        content, name = self._makers
         coming = len(bounds) if bounds else len(self._blocks)
-        work = _Work(pickled((task, gather)), name if keep else None, None, bounds, _room(coming))
+        names = self._names if keep else ()
+        work = _Work(pickled((task, gather)), names, None, bounds, _room(coming))
         # Parts are worked on in the end, once: no worker may then find that it has not got a block.
         sure = not keep or not self._made or finish is not None
         wanted, found = self._blocks, list[tuple[int, int, int, bytes]]()
@@ -309,8 +311,8 @@ class HeldFrame(Held[Item]):
                 frame = frame.where(f"block IN ({', '.join(map(str, wanted))})")
             if not sure:
                 frame = frame.select("block", "name")
-            own = replace(work, makers=content if sure else None)
-            spark.sent += len(own.task) + len(own.makers or b"")
+            own = replace(work, steps=(self.steps or ()) if sure else None)
+            spark.sent += len(own.task) + sum(map(len, own.steps or ()))
             frame = frame.mapInArrow(own, ANSWER)
             if bounds is not None:
                 reducers = min(len(bounds) or spark.width, spark.width)
@@ -519,14 +521,14 @@ def _table(content: bytes) -> Any:
 class _Work:
     """One task for every block that a worker is handed.
 
-    task: (task, gather), pickled; name: of `makers`, under which what they make is kept, None where
-    nothing is; makers: None where all should have been made; bounds: as in `HeldFrame._answers`;
-    room: the most bytes of an answer.
+    task: (task, gather), pickled; names: those of `HeldFrame._names`, none where nothing is kept;
+    steps: None where all should have been made; bounds: as in `HeldFrame._answers`; room: the most
+    bytes of an answer.
     """
 
     task: bytes
-    name: str | None
-    makers: bytes | None
+    names: tuple[str, ...]
+    steps: tuple[bytes, ...] | None
     bounds: list[int] | None
     room: int
 
@@ -537,16 +539,16 @@ class _Work:
 
     def _of_block(self, row: dict[str, Any]) -> list[tuple[int, int, Any]]:
         """(part, kind, value) of every answer."""
-        part, key = _group(self.bounds, row["block"]), (row["name"], self.name)
-        if self.makers is None and key not in STORE:
+        part, key = _group(self.bounds, row["block"]), (row["name"], *self.names[-1:])
+        if self.steps is None and key not in STORE:
             return [(part, MISSING, None)]
         try:
             task, gather = _received(self.task)
-            if self.name is None:
-                made = pickle.loads(row["content"])  # noqa: S301 - sent by the driver
-            else:
+            if self.names:
                 size = len(row.get("content", b""))
-                made = STORE.get(key, lambda: self._made(row["content"]), size)
+                made = STORE.get(key, lambda: self._made(row), size)
+            else:
+                made = pickle.loads(row["content"])  # noqa: S301 - sent by the driver
             found = gather(map(task, made))
         except Exception as error:
             return [(part, ERROR, error)]
@@ -554,9 +556,20 @@ class _Work:
             return [(k, RESULT, own) for k, own in enumerate(found)]
         return [(part, RESULT, found)]
 
-    def _made(self, content: bytes) -> list[Any]:
-        makers = _received(self.makers or b"")
-        return [applied(makers, item) for item in pickle.loads(content)]  # noqa: S301
+    def _made(self, row: dict[str, Any]) -> list[Any]:
+        """What the steps make of the items, from what some of them made before, which is given up.
+
+        Only the last is needed from now on.
+        """
+        steps = self.steps or ()
+        for count in range(len(steps) - 1, -1, -1):
+            before = row["name"], self.names[count]
+            if before in STORE:
+                items = STORE.pop(before)
+                break
+        else:
+            count, items = 0, pickle.loads(row["content"])  # noqa: S301 - sent by the driver
+        return [applied(map(_received, steps[count:]), item) for item in items]
 
 
 @final
@@ -636,7 +649,7 @@ def _content(value: Any) -> bytes:
         return pickle.dumps(ExecutionError(f"{type(said).__name__}: {said}"))
 
 
-@lru_cache(maxsize=2)  # a worker may serve several blocks of one job, each with many items
+@lru_cache(maxsize=8)  # a worker may serve several blocks of one job, each with many items
 def _received(content: bytes) -> Any:
     """What the driver sent, on a worker, which computes with one thread."""
     import torch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -11,16 +11,13 @@ from torch import Tensor
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.held import Held
 from mrflearn.execution.resources import Threads
-from mrflearn.features.features import CompiledFeatures, Numbering
-from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import ChainBatch, LogLinearField
-from mrflearn.objectives.base import Evaluation, Objective, Vector, numbered, total, under
+from mrflearn.models.held_chains import Batch, NumberedBatch, without_names
+from mrflearn.models.loglinear import LogLinearField
+from mrflearn.objectives.base import Evaluation, Objective, Vector, total, under
 from mrflearn.objectives.field_objectives import Principle, field_objective
 
 State = dict[str, Tensor]
-Batch: TypeAlias = FieldBatch | ChainBatch
-NumberedBatch = tuple[int, Batch]  # one part of all data
-NumberedObjective = tuple[int, Objective[LogLinearField]]
+NumberedObjective = tuple[str, Objective[LogLinearField]]
 
 
 def hold_batch(batch: Batch, place: Executor) -> Held[NumberedBatch]:
@@ -29,18 +26,8 @@ def hold_batch(batch: Batch, place: Executor) -> Held[NumberedBatch]:
     last = (sizes.cumsum(0) * count - 1).div(max(1, int(sizes.sum())), rounding_mode="floor")
     lengths = last.clamp_(0, count - 1).unique_consecutive(return_counts=True)[1]
     parts = torch.arange(len(sizes)).split(lengths.tolist())
-    return place.hold(enumerate(without_names(batch.examples(own)) for own in parts))
-
-
-def without_names(batch: Batch) -> Batch:
-    """The batch for an objective, which knows attributes by their numbers."""
-
-    def bare(own: CompiledFeatures) -> CompiledFeatures:
-        return replace(own, names=Numbering(closed=True))
-
-    if isinstance(batch, FieldBatch):
-        return replace(batch, features=tuple(map(bare, batch.features)))
-    return replace(batch, features=bare(batch.features), joint=tuple(map(bare, batch.joint)))
+    examples = (without_names(batch.examples(own)) for own in parts)
+    return place.hold((str(k), own) for k, own in enumerate(examples))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +39,19 @@ class Compile:
 
     def __call__(self, part: NumberedBatch) -> NumberedObjective:
         number, batch = part
+        if not int(batch.sizes.sum()):
+            return number, _Nothing(self.model)
         return number, field_objective(self.model, batch, self.principle, Threads(1))
+
+
+class _Nothing(Objective[LogLinearField]):
+    """Zero: the objective of no examples."""
+
+    def __init__(self, model: LogLinearField) -> None:
+        self.model = model
+
+    def __call__(self, vector: Vector) -> Evaluation:
+        return Evaluation(vector.new_zeros((), dtype=torch.float64), torch.zeros_like(vector))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +60,7 @@ class _Answer:
 
     found: Evaluation
     converged: bool
-    states: dict[int, State]
+    states: dict[str, State]
 
     def __add__(self, other: _Answer) -> _Answer:
         return _Answer(
@@ -76,7 +75,7 @@ class _Evaluate:
     """The task of a worker: a part at one vector, beginning with the messages that are given."""
 
     vector: Vector
-    starts: dict[int, State]  # those that are not empty
+    starts: dict[str, State]  # those that are not empty
 
     def __call__(self, part: NumberedObjective) -> _Answer:
         number, objective = part
@@ -102,8 +101,8 @@ class Distributed(Objective[LogLinearField]):
     ) -> None:
         self.model, self.principle = model, principle
         self.held = parts.then(Compile(model, principle))
-        self._starts: dict[int, State] = {}
-        self._latest: dict[int, State] = {}
+        self._starts: dict[str, State] = {}
+        self._latest: dict[str, State] = {}
         self._converged = True
 
     @torch.no_grad()
@@ -128,10 +127,10 @@ class Distributed(Objective[LogLinearField]):
 
     def state(self) -> State:
         """The messages that evaluations start from."""
-        most = max(self._starts, default=-1) + 1
-        return numbered([self._starts.get(k, {}) for k in range(most)])
+        pairs = ((k, name, own) for k, held in self._starts.items() for name, own in held.items())
+        return {f"{k}.{name}": own for k, name, own in pairs}
 
     def restore(self, state: State) -> None:
         """Take over what `state` gave."""
-        numbers = sorted({int(name.partition(".")[0]) for name in state})
-        self._starts = self._latest = {k: under(f"{k}.", state) for k in numbers}
+        parts = {name.partition(".")[0] for name in state}
+        self._starts = self._latest = {k: under(f"{k}.", state) for k in sorted(parts)}
