@@ -16,8 +16,10 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from mrflearn.execution.executor import Processes
+from mrflearn.execution.spark import Spark
 from mrflearn.io.ptb import read_trees
 from mrflearn.io.trees import Tree
+from support.spark_cluster import SparkCluster, why_not
 
 # A job started in the background ignores Ctrl-C and hands that down to its children; the tests of
 # Ctrl-C need it to work, wherever they run.
@@ -84,3 +86,31 @@ def data_folder() -> Path:
 def treebank(data_folder: Path) -> list[Tree]:
     """The trees of the treebank sample, with their traces."""
     return list(read_trees(data_folder / "treebank-sample" / "trees.mrg"))
+
+
+@pytest.fixture(scope="session")
+def spark_cluster() -> Iterator[SparkCluster]:
+    """A cluster of two workers with one core each, for all tests of a process that ask for it."""
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    # Virtual machines that live for seconds: the thorough compiler would take half their time.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        with SparkCluster(workers=2, cores=1) as running:
+            yield running
+
+
+@pytest.fixture(scope="session")
+def spark(spark_cluster: SparkCluster) -> Iterator[Spark]:
+    """An executor on that cluster; its driver is a server of Spark Connect too."""
+    with spark_cluster.executor() as place:
+        yield place
+
+
+@pytest.fixture(scope="session")
+def connected(spark: Spark, spark_cluster: SparkCluster) -> Iterator[Spark]:
+    """The same cluster by Spark Connect."""
+    assert spark.session is not None  # the server has started
+    with Spark(spark_cluster.connect_url) as place:
+        yield place

@@ -257,24 +257,19 @@ def test_partitions_add_up_to_the_whole(
     assert_partitions_add_up(found, estimator, Serial() if place == "serial" else processes)
 
 
-def test_examples_travel_once_and_again_to_who_lost_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, sent = labelled(9, [RING, CHAIN, RING], states=3), []
+def test_parts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, compiled = labelled(9, [RING, CHAIN, RING], states=3), []
 
-    class Counting(Serial):  # type: ignore[misc]
-        def map(self, task: Any, items: Any) -> Any:
-            own = list(items)
-            sent.append([item.number for item in own if item.share is not None])
-            return map(task, own)
+    def counted(*given: Any) -> Any:
+        compiled.append(given[1])
+        return field_objective(*given)
 
-    parts = Distributed(found.field, Principle("pw"), list(found.batch.parts(3)), Counting())
-    first = parts(found.vector)
-    again = parts(found.vector)
-    assert sent == [[0, 1, 2], []]
-    monkeypatch.delitem(distributed._COMPILED, (parts.training, 1))
-    lost = parts(found.vector)
-    assert sent[2:] == [[], [1]]
-    for other in (again, lost):
-        assert torch.equal(other.gradient, first.gradient)
+    monkeypatch.setattr(distributed, "field_objective", counted)
+    held = Serial().hold([(str(k), own) for k, own in enumerate(found.batch.parts(3))])
+    parts = Distributed(found.field, Principle("pw"), held)
+    first, again = parts(found.vector), parts(found.vector)
+    assert len(compiled) == 3
+    assert torch.equal(again.gradient, first.gradient)
 
 
 @pytest.mark.parametrize("estimator", EVERY)

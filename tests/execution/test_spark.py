@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,34 +25,15 @@ from mrflearn.objectives.field_objectives import Criterion
 from support import tasks
 from support.command import run
 from support.labelled_fields import assert_partitions_add_up, labelled
-from support.spark_cluster import SparkCluster, why_not
-from support.tasks import slow_square
 from support.text_shards import assert_same_moments, write_shards
 
 pytestmark = [
-    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
     # py4j leaves sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     # Before version 2.6 torch warns of every pickled tensor.
     pytest.mark.filterwarnings("ignore:You are using `torch.load`:FutureWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[SparkCluster]:
-    # Virtual machines that live for seconds: the thorough compiler would take half their time.
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        with SparkCluster(workers=2, cores=1) as running:
-            yield running
-
-
-@pytest.fixture(scope="module")
-def spark(cluster: SparkCluster) -> Iterator[Spark]:
-    settings = {"spark.driver.host": "127.0.0.1", "spark.executor.memory": "512m"}
-    with Spark(cluster.url, settings) as place:
-        yield place
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +128,7 @@ def test_what_shards_cannot_teach_is_refused_before_spark_starts(
     shards: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[object] = []
-    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", started.append)
+    monkeypatch.setattr(Spark, "session", property(started.append))
     words = [str(path) for path in shards] + ["--engine", "spark", "--master", "local[2]"]
     failed = run("train", "field", *words, "--estimator", "pl", "-q", "-o", str(tmp_path / "m"))
     assert failed.code == 1
@@ -178,37 +156,10 @@ def test_parts_are_added_up_and_worked_on(spark: Spark) -> None:
 
 
 def test_only_failures_of_spark_are_told_as_such(spark: Spark) -> None:
-    def faulty(rows: object, sent: object) -> object:
-        return len(5)  # type: ignore[arg-type]
-
-    with pytest.raises(TypeError, match="len"):
-        spark._collect(abs, [1], faulty)
-
-    def failing(rows: Any, sent: object) -> object:
-        return rows.map(_fail)
-
     with pytest.raises(ExecutionError, match="Spark job failed"):
-        spark._collect(abs, [1], failing)
+        spark._rows(spark.session.range(3).mapInArrow(_fail, "id long"), "id")
 
 
-def _fail(row: object) -> object:
+def _fail(batches: object) -> Iterator[object]:
     raise LookupError("on a worker")
-
-
-def test_a_lost_worker_does_not_lose_the_job(
-    spark: Spark, cluster: SparkCluster, tmp_path: Path
-) -> None:
-    """Last in the file: one of the two workers stays dead."""
-
-    def kill() -> None:
-        until = time.monotonic() + 60
-        while not any(tmp_path.iterdir()) and time.monotonic() < until:
-            time.sleep(0.05)
-        os.kill(cluster.workers[0].pid, signal.SIGKILL)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    results = list(spark.map(slow_square, [(n, str(tmp_path)) for n in range(16)]))
-    thread.join()
-    assert results == [n * n for n in range(16)]
-    assert cluster.workers[0].wait(10) == -signal.SIGKILL
+    yield batches

@@ -54,6 +54,19 @@ def test_a_field_from_shards_is_the_field_from_all_rows(tmp_path: Path, estimato
     np.testing.assert_allclose(there.couplings_, here.couplings_, atol=1e-5)
 
 
+def test_a_field_from_rows_held_is_the_field_from_all_rows() -> None:
+    here = MarkovField("grid:2x3", estimator="lap").fit(ROWS)
+    with Serial().hold(np.array_split(ROWS, 4)) as held:
+        there = MarkovField("grid:2x3", estimator="lap").fit_shards(held)
+    np.testing.assert_allclose(there.couplings_, here.couplings_, atol=1e-5)
+    names = tuple("abcdef")
+    tables = [SampleTable(names, part) for part in np.array_split(ROWS, 3)]
+    tables[1] = SampleTable(names[::-1], tables[1].values[:, ::-1])  # the same in another order
+    with Serial().hold(tables) as held:
+        named = MarkovField("grid:2x3", estimator="lap").fit_shards(held)
+    np.testing.assert_allclose(named.couplings_, here.couplings_, atol=1e-5)
+
+
 def test_missing_values_are_counted_where_they_are_expected(tmp_path: Path) -> None:
     rows = ROWS.copy()
     rows[3, 2] = -1

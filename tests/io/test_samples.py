@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -421,3 +422,48 @@ def test_where_words_and_numbers_meet_is_named(tmp_path: Path, cells: list[str],
     with pytest.raises(DataError) as found:
         read_samples(path)
     assert found.value.line == line
+
+
+@pytest.mark.parametrize("kind", ["digits", "missing", "words", "bytes", "longs with nulls"])
+def test_wide_shards_take_memory_by_the_chunk(tmp_path: Path, monkeypatch, kind: str) -> None:
+    """At most some 80 bytes a cell of one chunk, however many rows there are."""
+    cells, width = 1 << 14, 500
+    monkeypatch.setattr(samples, "CHUNK_CHARACTERS", 2 * cells)
+    monkeypatch.setattr(samples, "CHUNK_CELLS", cells)
+    generator, peaks = np.random.default_rng(0), []
+    for rows in (2 * cells // width, 6 * cells // width):
+        values = generator.integers(0, 2, (rows, width))
+        if kind in ("bytes", "longs with nulls"):
+            pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+            from pyarrow.parquet import write_table
+
+            dtype = np.int8 if kind == "bytes" else np.int64
+            mask = generator.random(values.shape) < (0.0 if kind == "bytes" else 0.1)
+            columns = {
+                str(n): pa.array(own.astype(dtype), mask=lacking)
+                for n, (own, lacking) in enumerate(zip(values.T, mask.T, strict=True))
+            }
+            path = tmp_path / "table.parquet"
+            write_table(pa.table(columns), path)
+            values = np.where(mask, -1, values)
+        else:
+            texts = {"digits": ["0", "1"], "missing": ["0", "NA"], "words": ["no", "yes"]}[kind]
+            header = ",".join(f"v{n}" for n in range(width))
+            lines = (",".join([texts[state] for state in row]) for row in values.tolist())
+            path = place(tmp_path, "\n".join([header, *lines]), "table.csv")
+            values = np.where(values == 1, -1, 0) if kind == "missing" else values
+        seen, row = 0, 0
+        with closing(read_sample_chunks(path)) as chunks:
+            tracemalloc.start()
+            for chunk in chunks:
+                assert chunk.values.itemsize == 1
+                assert chunk.values.size <= cells
+                if kind != "words":  # whose states are numbered chunk by chunk
+                    np.testing.assert_array_equal(chunk.values, values[row : row + len(chunk)])
+                row, seen = row + len(chunk), seen + 1
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert row == rows
+        assert seen >= rows * width // (2 * cells)
+    assert peaks[1] < 80 * cells + 400 * width  # a few objects a column
+    assert peaks[1] < 1.3 * peaks[0]

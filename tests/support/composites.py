@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mrflearn.execution.executor import Serial
+from mrflearn.execution.held import Held
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import NgramIndex
 from mrflearn.kernels.rules import RuleShape
@@ -22,7 +24,7 @@ from mrflearn.models.composite_lm import (
     TokenBatch,
     batches,
 )
-from mrflearn.objectives.expected_counts import Expected
+from mrflearn.objectives.expected_counts import Expected, ShapedBatch, WithShape
 
 STATES, SEPARATOR = 5, 0
 Sentences = list[list[list[int]]]  # documents of sentences of word numbers
@@ -190,3 +192,8 @@ def _all_tags(
         return
     for tags in product(range(model.shape.tags), repeat=size):
         yield math.prod(float(model.tags[tag]) for tag in tags), [], list(tags), None
+
+
+def held(model: CompositeModel, train: Sequence[TokenBatch]) -> Held[ShapedBatch]:
+    """The batches as the E step takes them, in this process."""
+    return Serial().hold(train, WithShape(model.shape))

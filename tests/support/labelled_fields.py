@@ -83,11 +83,12 @@ def assert_partitions_add_up(found: Labelled, estimator: Criterion, place: Execu
     """Value and gradient, of two vectors in turn, are those of the whole batch in one place."""
     principle = Principle(estimator, bp=PRECISE)
     whole = field_objective(found.field, found.batch, principle, Threads(1))
-    parts = Distributed(found.field, principle, list(found.batch.parts(3)), place)
-    for vector in (found.vector, 0.7 * found.vector):  # workers keep what they laid out
-        summed, wanted = answers(parts)(vector), answers(whole)(vector)
-        torch.testing.assert_close(summed[0], wanted[0], rtol=1e-8, atol=0)
-        torch.testing.assert_close(summed[1], wanted[1], rtol=1e-8, atol=1e-8)
+    with place.hold([(str(k), own) for k, own in enumerate(found.batch.parts(3))]) as held:
+        parts = Distributed(found.field, principle, held)
+        for vector in (found.vector, 0.7 * found.vector):  # workers keep what they compiled
+            summed, wanted = answers(parts)(vector), answers(whole)(vector)
+            torch.testing.assert_close(summed[0], wanted[0], rtol=1e-8, atol=0)
+            torch.testing.assert_close(summed[1], wanted[1], rtol=1e-8, atol=1e-8)
 
 
 def _item(draw: torch.Generator, dense: bool) -> dict[str, object]:

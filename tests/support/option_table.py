@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import mrflearn
 from mrflearn.cli.options import COMMANDS, TABLE, Row
+from mrflearn.estimators.arguments import documented
 
 # The estimators that each noun trains, by the words that the command line tells them apart with.
 TRAINED: dict[str, dict[str, type]] = {
@@ -107,23 +108,6 @@ def described(estimator: type, name: str) -> tuple[str, str]:
     text = re.sub(r"; in Python [^.]*(?=\.)| \(`\w+_`\)", "", text)
     text = re.sub(r'`(\w+)="?([^`"]+)"?`', r"--\1 \2", text)  # a setting, as an option
     return values, re.sub(r"\bNone\b", "none", re.sub(r'`"?([^`]*?)"?`', r"\1", text))
-
-
-def documented(estimator: type) -> dict[str, tuple[str, str]]:
-    """The section "Parameters" of a numpydoc docstring; `...` stands for all that are not named."""
-    text = inspect.cleandoc(estimator.__doc__ or "").split("Parameters\n----------\n")[1]
-    found: dict[str, tuple[str, str]] = {}
-    for entry in re.findall(
-        r"^(\S.*)\n((?:    .*\n|\n(?=    ))+)", text.split("\n\n")[0] + "\n", re.M
-    ):
-        head, _, kind = entry[0].partition(" : ")
-        values = "|".join(re.findall(r"[\w-]+", kind)) if kind.startswith("{") else ""
-        for name in head.split(", "):
-            found[name] = values, " ".join(entry[1].split())
-    if "..." in found:
-        rest = dict.fromkeys(inspect.signature(estimator).parameters, found["..."])
-        return rest | found
-    return found
 
 
 def written() -> str:

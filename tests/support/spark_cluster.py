@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from mrflearn.execution.spark import Spark
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 180.0  # seconds until a process must have said that it is there
@@ -28,6 +31,8 @@ def why_not() -> str | None:
     """What is missing for a cluster, or None."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed: pip install 'mrflearn[spark]'"
+    if importlib.util.find_spec("pandas") is None or importlib.util.find_spec("grpc") is None:
+        return "pandas and grpcio are not installed: pip install 'mrflearn[spark]'"
     if shutil.which("java") is None:
         return "Spark needs Java 17, and no java was found"
     return None
@@ -42,6 +47,25 @@ class SparkCluster:
         self.master: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
         self.url = ""
+        self.connect_port = 0
+
+    @property
+    def connect_url(self) -> str:
+        """Where the driver of `executor` serves Spark Connect."""
+        return f"sc://{LOOPBACK}:{self.connect_port}"
+
+    def executor(self, **settings: str) -> Spark:
+        """An executor whose driver serves Spark Connect as well, for the sake of one JVM."""
+        with socket.create_server((LOOPBACK, 0)) as free:
+            self.connect_port = free.getsockname()[1]
+        own = {
+            "spark.driver.host": LOOPBACK,
+            "spark.executor.memory": "512m",
+            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": str(self.connect_port),
+        }
+        return Spark(self.url, {**own, **settings})
 
     def __enter__(self) -> Self:
         try:

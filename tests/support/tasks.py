@@ -71,3 +71,18 @@ def weighed(summed: tuple[int, float]) -> float:
 def complain_of_parts(number: int) -> list[int]:
     """The same complaint from a task whose results have parts."""
     return [complain(number)]
+
+
+class Noted:
+    """A number, and which object this is in which process."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def maker(number: int) -> Noted:
+    return Noted(number)
+
+
+def seen(noted: Noted) -> tuple[int, tuple[int, int]]:
+    return noted.number, (os.getpid(), id(noted))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from mrflearn.estimators.composite_training import FoldTrial, text_step, weight_step
-from mrflearn.execution.executor import Serial
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import inside_outside
 from mrflearn.models.composite_lm import (
@@ -25,7 +24,7 @@ from mrflearn.models.composite_lm import (
 from mrflearn.models.topics import PLSA, document_counts
 from mrflearn.objectives.expected_counts import RulePrior
 from mrflearn.training.em import EM, StepFunction
-from support.composites import STATES, batch_of, random_model, text_of
+from support.composites import STATES, batch_of, held, random_model, text_of
 
 SHARES = torch.tensor([[0.4, 0.6], [0.7, 0.3]], dtype=torch.float64)
 WORDS = st.lists(st.integers(1, STATES - 1), min_size=1, max_size=4)
@@ -35,7 +34,7 @@ LEVELS = st.sampled_from([["uvAh", "vAh", "Ah", "A"], ["vh", "h"], ["Ah", "A", "
 
 def steps_of(model: CompositeModel, train: list[TokenBatch], uses: float) -> StepFunction:
     prior = RulePrior.around(model, uses)
-    return partial(text_step, shape=model.shape, train=train, executor=Serial(), prior=prior)
+    return partial(text_step, shape=model.shape, train=held(model, train), prior=prior)
 
 
 def start_of(model: CompositeModel) -> dict[str, torch.Tensor]:
@@ -59,8 +58,8 @@ def test_the_likelihood_never_falls(
     values = [row.value for row in outcome.history]
     assert values[-1] <= values[0]
     other = random_model(documents, levels, seed=seed + 1, grammar=(2, 2) if grammar else None)
-    trials = [FoldTrial(each, SHARES, train) for each in (model, other)]
-    weigh = weight_step(trials, Serial(), model.weights, 2.0, tied=tied, seen=[])
+    trials = [FoldTrial(each, SHARES, held(each, train)) for each in (model, other)]
+    weigh = weight_step(trials, model.weights, 2.0, tied=tied, seen=[])
     begun = common_weights(model.weights, 1.0) if tied else model.weights
     found = EM(6, 0.0).fit(weigh, {"weights": begun})
     assert_close(found.model["weights"].sum(dim=2), torch.ones_like(model.weights[:, :, 0]))

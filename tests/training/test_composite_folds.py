@@ -16,12 +16,11 @@ from mrflearn.estimators.composite_training import (
     fold_scores,
     folds_of,
 )
-from mrflearn.execution.executor import Serial
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.composite_lm import maximise_tables
 from mrflearn.models.ngram import NgramLevel
 from mrflearn.objectives.expected_counts import RulePrior, counts_of_others, expect
-from support.composites import batch_of, random_model, text_of
+from support.composites import batch_of, held, random_model, text_of
 
 VOCABULARY = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
 SHARES = torch.tensor([[0.4, 0.6], [0.7, 0.3]], dtype=torch.float64)
@@ -67,7 +66,7 @@ def test_the_model_of_the_others_is_what_they_teach() -> None:
     documents = [[[1, 2, 2], [3]], [[4, 1], [2, 2, 1]]]
     model = random_model(documents, ["vA", "Ah", ""])
     counts = [
-        expect(model, SHARES, [batch_of(model, [document])], Serial()) for document in documents
+        expect(model, SHARES, held(model, [batch_of(model, [document])])) for document in documents
     ]
     rest = deleted_model(model, counts_of_others(counts, 1), RulePrior.around(model, 0.5))
     expected = maximise_tables(model.shape, counts[0].tables, model.tables)
@@ -87,7 +86,7 @@ def test_the_model_of_the_others_is_what_they_teach() -> None:
 def test_small_counts_of_the_others_do_not_drown_in_those_of_a_fold() -> None:
     documents = [[[1, 2, 2], [3]], [[4, 1], [2, 2, 1]]]
     model = random_model(documents, ["vA", "Ah", ""])
-    small = expect(model, SHARES, [batch_of(model, documents)], Serial())
+    small = expect(model, SHARES, held(model, [batch_of(model, documents)]))
     single = {n: x.float() for n, x in vars(small).items() if isinstance(x, torch.Tensor)}
     small = replace(small, tables=tuple(x.float() for x in small.tables), **single)
     large = replace(small, rules=1e9 * small.rules)

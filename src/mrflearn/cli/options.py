@@ -24,6 +24,7 @@ import typer
 from typer.core import TyperCommand
 
 from mrflearn.errors import DataError, StorageError
+from mrflearn.io.remote import exists, url_of
 
 if TYPE_CHECKING:
     from mrflearn.execution.executor import Executor
@@ -45,7 +46,7 @@ GROUPS = ("Arguments", "Options", "Data", "Output", "Model", "Optimisation", "Ru
 def found(given: Any) -> Any:
     """The same path or paths; an error before any work is done where a file is missing."""
     for path in given if isinstance(given, list) else [given]:
-        if path is not None and path != Path("-") and not path.exists():
+        if path is not None and path != Path("-") and not exists(path):
             raise DataError(f"there is no such file.{_near(path)}", path=path)
     return given
 
@@ -256,7 +257,7 @@ def place_to_run(
 
 def shard_paths(paths: Sequence[Path], engine: str) -> list[Path]:
     """The paths as workers can read them: those of a cluster run in folders of their own."""
-    return [path.absolute() if engine == "spark" else path for path in paths]
+    return [path if url_of(path) or engine != "spark" else path.absolute() for path in paths]
 
 
 def listed(words: str | None) -> list[str] | None:

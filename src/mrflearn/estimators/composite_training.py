@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -41,6 +42,7 @@ from mrflearn.estimators.composite_memory import (
     words_of_tags,
 )
 from mrflearn.execution.executor import Executor
+from mrflearn.execution.held import Held
 from mrflearn.execution.resources import choose_device, choose_dtype
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts, NgramIndex
@@ -65,6 +67,8 @@ from mrflearn.objectives.base import under
 from mrflearn.objectives.expected_counts import (
     Expected,
     RulePrior,
+    ShapedBatch,
+    WithShape,
     counts_of_others,
     expect,
     maximise,
@@ -90,13 +94,12 @@ if TYPE_CHECKING:
 def text_step(
     parameters: Parameters,
     shape: CompositeShape,
-    train: Sequence[TokenBatch],
-    executor: Executor,
+    train: Held[ShapedBatch],
     prior: RulePrior,
 ) -> tuple[float, Parameters]:
     """One EM step for words, rules and topic shares; the weights of levels stay as they are."""
     model, documents = CompositeModel.of(shape, parameters), parameters["documents"]
-    found = expect(model, documents, train, executor)
+    found = expect(model, documents, train)
     drawn = found.documents.sum(dim=1, keepdim=True)
     shares = found.documents / torch.where(drawn > 0, drawn, 1.0)
     new = {**parameters, **maximise(model, prior.added(found)).tensors()}
@@ -109,13 +112,20 @@ class FoldTrial(NamedTuple):
 
     model: CompositeModel
     documents: Float[Tensor, "d h"]
+    text: Held[ShapedBatch]
+
+
+class DeletedModel(NamedTuple):
+    """A model of all folds but one: topic shares and batches of that one, tags of its words."""
+
+    model: CompositeModel
+    documents: Float[Tensor, "d h"]
     batches: Sequence[TokenBatch]
     tag_of_word: Float[Tensor, "w a"]
 
 
 def weight_step(
     trials: Sequence[FoldTrial],
-    executor: Executor,
     centre: Float[Tensor, "b a l"],
     prior: float,
     *,
@@ -132,8 +142,8 @@ def weight_step(
     def step(parameters: Parameters) -> tuple[float, Parameters]:
         weights = parameters["weights"]
         value, used = 0.0, torch.zeros_like(weights)
-        for model, documents, own, _ in trials:
-            found = expect(replace(model, weights=weights), documents, own, executor)
+        for model, documents, own in trials:
+            found = expect(replace(model, weights=weights), documents, own)
             value, used = value + found.log_likelihood, used + found.weights
         seen.append((value, used))
         penalty = prior * float((centre[kept] * weights[kept].log()).sum())
@@ -329,21 +339,29 @@ class CompositeTraining:
     def promise(self, record: Parameters) -> float:
         """How improbable some of the text is after a few steps."""
         some = _derived(self.text_batches(record["tag_of_word"]))[:SOME_BATCHES]
-        step = partial(self.step, train=some)
-        return replace(self.em, max_iterations=SOME_STEPS).fit(step, record).value
+        with ExitStack() as until:
+            step = partial(self.step, train=[until.enter_context(self._held(some))], until=until)
+            return replace(self.em, max_iterations=SOME_STEPS).fit(step, record).value
 
     def text_batches(self, tag_of_word: Float[Tensor, "w a"]) -> list[TokenBatch]:
         """The text, with what the n-gram models of other folds make of it."""
         scores = fold_scores(self.text, self.folds, tag_of_word)
         return batches(self.text, scores, self.shape, self.settings.longest)
 
-    def step(self, parameters: Parameters, train: list[TokenBatch]) -> tuple[float, Parameters]:
-        """One EM step on the text, whose batches are made here if there are none."""
-        if not train:  # a resumed training knows its tags only now
-            train += self.text_batches(parameters["tag_of_word"])
-        return text_step(parameters, self.shape, train, self.executor, self.prior)
+    def _held(self, train: Sequence[TokenBatch]) -> Held[ShapedBatch]:
+        """The batches, where the executor runs."""
+        return self.executor.hold(train, WithShape(self.shape))
 
-    def deleted_models(self, record: Parameters) -> tuple[Parameters, list[FoldTrial]]:
+    def step(
+        self, parameters: Parameters, train: list[Held[ShapedBatch]], until: ExitStack
+    ) -> tuple[float, Parameters]:
+        """One EM step on the text, which is sent to the executor here if it was not before."""
+        if not train:  # a resumed training knows its tags only now
+            own = self.text_batches(parameters["tag_of_word"])
+            train.append(until.enter_context(self._held(own)))
+        return text_step(parameters, self.shape, train[0], self.prior)
+
+    def deleted_models(self, record: Parameters) -> tuple[Parameters, list[DeletedModel]]:
         """Folds of the text, each with the model of the others, and which words have which tags.
 
         Topic shares are those that the sentences before in a document suggest.
@@ -352,7 +370,8 @@ class CompositeTraining:
         shape, longest, counts, texts = self.shape, self.settings.longest, [], []
         for fold in self.folds:
             own = batches(fold.text, fold.scores(record["tag_of_word"]), shape, longest)
-            counts.append(expect(model, documents, own, self.executor))
+            with self._held(own) as held:
+                counts.append(expect(model, documents, held))
         tags = torch.stack([found.tags for found in counts]).sum(dim=0)
         model, tagged = replace(model, tags=tags.sum(dim=0) / tags.sum()), list[Tensor]()
         # The first folds, as many as weights need.
@@ -365,7 +384,7 @@ class CompositeTraining:
             texts.append((deleted_model(model, rest, self.prior), fold.text, own))
         strength, shares = best_strength(texts, topic_prior(documents))
         trials = [
-            FoldTrial(deleted, torch.from_numpy(own).to(documents), _derived(ready), words)
+            DeletedModel(deleted, torch.from_numpy(own).to(documents), _derived(ready), words)
             for (deleted, _, ready), own, words in zip(texts, shares, tagged, strict=True)
         ]
         found = {"tags": model.tags, "tag_of_word": self._tag_shares(tags)}
@@ -378,9 +397,9 @@ class CompositeTraining:
         """
         text, words, order = self.text, self.vocabulary, self.settings.order
         names, size = source_names(self.shape, order), len(text.stream) - 1
-        trials, own = self.deleted_models(record)[1], dict[str, Figures]()
+        folds, own = self.deleted_models(record)[1], dict[str, Figures]()
         given, bucket, judged = np.ones(size), np.zeros(size, np.int64), np.zeros(size, bool)
-        for trial, fold in zip(trials, self.folds, strict=False):
+        for trial, fold in zip(folds, self.folds, strict=False):
             others = np.setdiff1d(np.arange(len(text)), fold.sentences)
             rest = text.part(others if len(others) else fold.sentences).stream
             level, places = (
@@ -408,16 +427,26 @@ class CompositeTraining:
 
         Tied, they are first fitted as if all preterminals were one.
         """
-        seen: list[tuple[float, Tensor]] = []
         with interruptible(announce=self.settings.verbose) as interrupt:
-            record, trials = self.deleted_models(record)
-        em, stopped = replace(self.em, max_iterations=WEIGHT_STEPS), interrupt.is_set()
+            record, folds = self.deleted_models(record)
+        with ExitStack() as until:
+            trials = [
+                FoldTrial(own.model, own.documents, until.enter_context(self._held(own.batches)))
+                for own in folds
+            ]
+            return self._fitted_weights(record, trials, interrupt.is_set(), tied=tied)
+
+    def _fitted_weights(
+        self, record: Parameters, trials: list[FoldTrial], stopped: bool, *, tied: bool
+    ) -> tuple[Parameters, bool]:
+        seen: list[tuple[float, Tensor]] = []
+        em = replace(self.em, max_iterations=WEIGHT_STEPS)
         for now_tied in [True, False] if tied else [False]:
             if stopped:
                 return record, True
             centre = record["weights" if now_tied else "common"]
             prior = TIED_PRIOR if now_tied else TAG_PRIOR
-            step = weight_step(trials, self.executor, centre, prior, tied=now_tied, seen=seen)
+            step = weight_step(trials, centre, prior, tied=now_tied, seen=seen)
             outcome = em.fit(step, {"weights": record["weights"]})
             weights, stopped = outcome.model["weights"], outcome.ending == "interrupted"
             record = {**record, "weights": weights}
@@ -444,14 +473,15 @@ class CompositeTraining:
                     step = f"round {int(record['rounds'])} of {rounds}"
                     sys.stderr.write(f"{step}, at most {em.max_iterations} iterations of EM:\n")
             if not stopped:
-                outcome = em.fit(
-                    partial(self.step, train=[]),
-                    record,
-                    identity={"seed": self.settings.random_state},
-                    progress=self.settings.verbose,
-                    checkpoint=self.checkpoint,
-                    resume=resume,
-                )
+                with ExitStack() as until:
+                    outcome = em.fit(
+                        partial(self.step, train=[], until=until),
+                        record,
+                        identity={"seed": self.settings.random_state},
+                        progress=self.settings.verbose,
+                        checkpoint=self.checkpoint,
+                        resume=resume,
+                    )
                 rows = torch.cat([outcome.model["rows"], _table(outcome.history)])
                 record, stopped = {**outcome.model, "rows": rows}, outcome.ending == "interrupted"
             done = f"{len(record['rows'])} iterations of EM"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,6 +19,8 @@ from mrflearn.estimators.crf_answers import held_out_score
 from mrflearn.estimators.crf_training import Wanted, choose_for_chains, estimate_memory
 from mrflearn.estimators.crfsuite import Tagger, TrainingLog
 from mrflearn.estimators.labelling import HeldOut, pair_of
+from mrflearn.execution.executor import Executor
+from mrflearn.execution.held import Held
 from mrflearn.execution.resources import choose_device, choose_dtype, count_cores
 from mrflearn.features.features import (
     UNKNOWN,
@@ -32,6 +35,7 @@ from mrflearn.features.features import (
 from mrflearn.features.index import FactorTemplate, chain_templates, merged
 from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite_model
 from mrflearn.io.files import PathLike
+from mrflearn.models.held_chains import HeldBatch, Read, Seen, ToBatch, first_example, label_names
 from mrflearn.models.loglinear import ChainBatch, ChainPotentials, LogLinearField
 from mrflearn.models.storage import check_target, figure, texts
 from mrflearn.objectives.field_objectives import Criterion
@@ -216,6 +220,7 @@ class CRF(crf_weights.ChainWeights):
         sample_weight: ArrayLike | None = None,
         *,
         validation: HeldOut | None = None,
+        executor: Executor | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
@@ -225,9 +230,10 @@ class CRF(crf_weights.ChainWeights):
         ----------
         X
             Sequences of items, as `mrflearn.features.features` describes them (with `features`,
-            what those are made of); the result of `compile_features`; or, without y, what
-            `read_crfsuite` reads.  Names that `mrflearn.edge` made are attributes of the transition
-            into their token.
+            what those are made of); the result of `compile_features`; without y, what
+            `read_crfsuite` reads; or lists of (items, labels) or (items, labels, weight) that an
+            executor holds, where they are compiled and summed.  Names that `mrflearn.edge` made
+            are attributes of the transition into their token.
         y
             Their labels; None in place of a label is unknown, a set is any of these.
         X_dev, y_dev
@@ -236,6 +242,9 @@ class CRF(crf_weights.ChainWeights):
             The weight of each sequence.
         validation
             Held-out (X, y): the weights with the best chunk F1 (or accuracy) on it are kept.
+        executor
+            Where value and gradient are summed, with algorithm="lbfgs"; None: here, on `n_jobs`
+            cores.  The sequences are sent there once.
         checkpoint
             A file that training is saved to every minute.
         resume
@@ -247,27 +256,32 @@ class CRF(crf_weights.ChainWeights):
 
         """
         held_out = _held_out(X_dev, y_dev, validation)
-        features, labels = compiled(self._extracted(X), y)
-        warn_of_single_label(labels.names)
-        templates, features = self._templates(features, labels)
+        if isinstance(X, Held):
+            names, templates, held_batch = self._held_batch(X)
+            batch: ChainBatch | HeldBatch = held_batch
+        else:
+            features, labels = compiled(self._extracted(X), y)
+            names, weights = labels.names, (self.class_weight, sample_weight)
+            templates, features = self._templates(features, labels)
+            weight = sequence_weights(features.lengths, labels, *weights)
+            batch = ChainBatch.of(templates, features, labels, weight)
+        warn_of_single_label(names)
         earlier: LogLinearField | None = getattr(self, "model_", None)
         if self.warm_start and earlier is not None:
-            number = [labels.names.get(name, UNKNOWN) for name in self.labels_]
+            number = [names.get(name, UNKNOWN) for name in self.labels_]
             start = earlier.on(templates, torch.tensor(number))
         else:
             start = self._zeros(templates)
-        weight = sequence_weights(features.lengths, labels, self.class_weight, sample_weight)
-        batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
             state = templates[0]
             own = compile_features(self._items(held_out[0]), state.names, state.columns)
             gold = [list(tags) for tags in held_out[1]]  # filled while those are read
             checkpoint = Checkpoint.on(checkpoint, gold)
-            rated = held_out_score(gold, own.lengths, labels.names, _potentials_of(own))
+            rated = held_out_score(gold, own.lengths, names, _potentials_of(own))
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
-        return self._train(start, batch, labels.names, **how)
+        return self._train(start, batch, names, executor=executor, **how)
 
     def partial_fit(
         self, X: Iterable[Any], y: Iterable[Any] | None = None, classes: Sequence[str] = ()
@@ -384,7 +398,7 @@ class CRF(crf_weights.ChainWeights):
         return super()._fitted()
 
     def _train(
-        self, start: LogLinearField, batch: ChainBatch, labels: Numbering, **how: Any
+        self, start: LogLinearField, batch: ChainBatch | HeldBatch, labels: Numbering, **how: Any
     ) -> Self:
         if self.estimator != "auto":
             self._check_algorithm(self.estimator)  # before anything is reported
@@ -393,7 +407,8 @@ class CRF(crf_weights.ChainWeights):
         if self.model_filename is not None:
             check_target(self.model_filename, overwrite=True)
         memories = self.num_memories if self.algorithm == "lbfgs" else 0
-        self._report(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
+        if isinstance(batch, ChainBatch):
+            self._report(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
         self._learn(start, batch, **how)
         self.temperature_, self.labels_ = 1.0, Numbering(labels, closed=True)
         self.__dict__.pop("_tagger", None)  # it may hold a sequence for the earlier model
@@ -405,11 +420,39 @@ class CRF(crf_weights.ChainWeights):
         kind, device = choose_dtype(self.dtype), choose_device(self.device)
         return LogLinearField.zeros(templates, kind, device)
 
+    def _held_batch(self, X: Held[Any]) -> tuple[Numbering, tuple[FactorTemplate, ...], HeldBatch]:
+        """Labels, templates and batches of sequences that an executor holds."""
+        extract = None
+        if self.features is not None:
+            first = next((own for own in X.map(first_example) if own is not None), None)
+            if first is not None:
+                list(self._extracted([first[0]]))
+                extract = self.recipe_
+        names = X.total(label_names).names
+        if not names:
+            raise DataError("there is nothing to learn from: no sequence has a label.")
+        blocks = X.then(Read(names, extract))
+        self._check_order()
+        seen = blocks.total(partial(Seen.of, self.order))
+        templates = seen.templates(
+            order=self.order,
+            min_freq=self.min_freq,
+            all_states=self.all_possible_states,
+            all_transitions=self.all_possible_transitions,
+        )
+        make = ToBatch(templates, seen.class_weight(self.class_weight, names))
+        told = (seen.sequences, seen.tokens, seen.pairs, torch.from_numpy(seen.state[2]))
+        batch = HeldBatch(blocks.then(make), range(seen.sequences), seen.tokens, told)
+        return Numbering(names, closed=True), templates, batch
+
+    def _check_order(self) -> None:
+        if self.order not in (1, 2):
+            raise SettingsError(f"order={self.order}: chains of order 1 and 2 are offered.")
+
     def _templates(
         self, features: CompiledFeatures, labels: CompiledLabels
     ) -> tuple[tuple[FactorTemplate, ...], CompiledFeatures]:
-        if self.order not in (1, 2):
-            raise SettingsError(f"order={self.order}: chains of order 1 and 2 are offered.")
+        self._check_order()
         return chain_templates(
             features,
             labels,
@@ -419,8 +462,9 @@ class CRF(crf_weights.ChainWeights):
             all_transitions=self.all_possible_transitions,
         )
 
-    def _choose(self, start: LogLinearField, batch: ChainBatch) -> Choice[Criterion]:
-        device, tokens = start.device.type, batch.features.tokens
+    def _choose(self, start: LogLinearField, batch: ChainBatch | HeldBatch) -> Choice[Criterion]:
+        tokens = batch.tokens if isinstance(batch, HeldBatch) else batch.features.tokens
+        device = start.device.type
         return choose_for_chains(start.plans, tokens, algorithm=self.algorithm, device=device)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -23,12 +24,14 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.execution.executor import Executor
+from mrflearn.execution.held import Held
 from mrflearn.execution.resources import Threads, count_cores
 from mrflearn.features.features import CompiledFeatures, Numbering
 from mrflearn.features.index import BIAS, FactorTemplate, cells_of
 from mrflearn.features.recipes import Features, Recipe
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.held_chains import HeldBatch, NumberedBatch
 from mrflearn.models.loglinear import (
     NUMBERS_IN_TABLES,
     SHARES,
@@ -44,7 +47,7 @@ from mrflearn.objectives.chain_likelihood import (
     make_shards,
     perceptron,
 )
-from mrflearn.objectives.distributed import Distributed
+from mrflearn.objectives.distributed import Distributed, hold_batch
 from mrflearn.objectives.field_objectives import (
     Criterion,
     Principle,
@@ -67,8 +70,7 @@ from mrflearn.training.sgd import AROW, SGD, PassiveAggressive
 LIMITS = {"lbfgs": 1_000_000_000, "l2sgd": 1000, "ap": 100, "pa": 100, "arow": 100}
 ONLINE = ("ap", "pa", "arow")  # follow the errors of best labellings, without a penalty
 NOT_CONVERGED = "In the last evaluation belief propagation did not converge on every graph."
-PARTITIONS = 8  # of the examples, where an executor adds them up
-Batch = FieldBatch | ChainBatch
+Batch = FieldBatch | ChainBatch | HeldBatch
 Wanted = Criterion | Literal["auto"]
 
 
@@ -186,8 +188,14 @@ class LogLinearLabeller(FeatureLabeller):
             if tie is not None:
                 raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
             start = with_shares(start)
-        with Threads(count_cores(self.n_jobs)) as threads:
-            whole = self._objective(start, batch, principle, threads, executor)
+        if (executor or isinstance(batch, HeldBatch)) and self.algorithm != "lbfgs":
+            raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
+        seen = batch.seen if isinstance(batch, HeldBatch) else batch
+        with Threads(count_cores(self.n_jobs)) as threads, ExitStack() as until:
+            parts = batch.parts if isinstance(batch, HeldBatch) else None
+            if executor is not None and not isinstance(batch, HeldBatch):
+                parts = until.enter_context(hold_batch(batch, executor))
+            whole = self._objective(start, batch, principle, threads, parts)
             origin = whole.start if pull else None
 
             def freed(given: Objective[LogLinearField]) -> Objective[LogLinearField]:
@@ -198,7 +206,7 @@ class LogLinearLabeller(FeatureLabeller):
             def in_double() -> Objective[LogLinearField]:
                 doubled = {name: own.double() for name, own in start.parameters().items()}
                 begin = start.with_parameters(doubled)
-                return freed(self._objective(begin, batch, principle, threads, executor))
+                return freed(self._objective(begin, batch, principle, threads, parts))
 
             free = freed(whole)
             penalised = [name for name in free.layout.names if name != SHARES]
@@ -211,7 +219,7 @@ class LogLinearLabeller(FeatureLabeller):
                 progress=self.verbose,
                 checkpoint=checkpoint,
                 resume=resume,
-                data=(start.templates, start.parameters(), batch, principle, tie, pull),
+                data=(start.templates, start.parameters(), seen, principle, tie, pull),
                 seed=self.random_state,
                 in_double=in_double if self.algorithm == "lbfgs" else None,
             )
@@ -239,14 +247,12 @@ class LogLinearLabeller(FeatureLabeller):
         batch: Batch,
         principle: Principle,
         threads: Threads,
-        executor: Executor | None,
+        parts: Held[NumberedBatch] | None,
     ) -> Objective[LogLinearField]:
         """What is minimised; of algorithms other than L-BFGS a sum over minibatches."""
-        if executor is not None:
-            if self.algorithm != "lbfgs":
-                raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
-            assert isinstance(batch, FieldBatch)  # noqa: S101 - `CRF` has no executor
-            return Distributed(start, principle, list(batch.parts(PARTITIONS)), executor)
+        if parts is not None:
+            return Distributed(start, principle, parts)
+        assert not isinstance(batch, HeldBatch)  # noqa: S101 - it has parts
         if self.algorithm == "lbfgs":
             return field_objective(start, batch, principle, threads)
         if self.algorithm in ONLINE and isinstance(batch, FieldBatch):

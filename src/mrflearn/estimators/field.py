@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
@@ -34,15 +34,22 @@ from mrflearn.estimators.field_inputs import (
 from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
 from mrflearn.estimators.structure import FieldStructure
 from mrflearn.execution.executor import Executor, Serial, executor_for
+from mrflearn.execution.held import Held
 from mrflearn.execution.resources import choose_device
-from mrflearn.features.observations import CliqueCounts, CountShard, Samples, check_states
+from mrflearn.features.observations import (
+    CliqueCounts,
+    CountShard,
+    FirstRows,
+    Samples,
+    as_table,
+    check_states,
+)
 from mrflearn.graph.builders import BYTES_A_PAIR
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import Auxiliary, degree_limit_error
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
@@ -240,7 +247,7 @@ class MarkovField(FieldQuestions):
 
     def fit_shards(
         self,
-        paths: Iterable[PathLike],
+        paths: Iterable[PathLike] | Held[Any],
         executor: Executor | None = None,
         *,
         columns: Sequence[str | int] | None = None,
@@ -254,7 +261,8 @@ class MarkovField(FieldQuestions):
         Parameters
         ----------
         paths
-            The files.  Where columns are named, the first file decides their order.
+            The files.  Where columns are named, the first file decides their order.  Or files and
+            tables (`SampleTable`, or arrays) that an executor holds.
         executor
             Where they are counted: `mrflearn.execution.Serial` (default), `Processes` or
             `mrflearn.spark.Spark`.
@@ -264,23 +272,26 @@ class MarkovField(FieldQuestions):
             Whether values may be missing.
 
         """
-        files = shard_files(paths)
+        held = paths.then(as_table) if isinstance(paths, Held) else None
+        files = [] if held is not None else shard_files(paths)
         if is_learned(self.graph) or isinstance(self.graph, FieldStructure):
             raise SettingsError("edges are learned from one table, by fit; name the graph here.")
         # The first rows of the first file show the columns and, mostly, the states.
-        with closing(read_sample_chunks(files[0], columns=columns)) as tables:
-            first = next(tables)
+        look = FirstRows(columns)
+        first = look(files[0]) if held is None else next(held.map(look))
         read = answer_rows(first)
         graph, self.codes_ = self._build(read, uniform=True)
         training = self._training(graph, missing=missing, counts_alone=True)
-        place = Serial() if executor is None else executor
         count = CountShard((), graph.states, missing, columns, self.codes_, first.names)
         warn_of_codes(first.values, self.codes_, first.names)
         states = self.codes_.encode(first.values, first.names, first.labels)
-        rows = Samples.of(states) if len(first) else None
+        some = Samples.of(states) if len(first) else None
         self._name_columns(first.names)
         self.spins_ = first.spins
-        return self._keep(training.from_shards(graph, count, files, place, rows))
+        training.check_shards(count)  # before a cluster starts
+        place = Serial() if executor is None else executor
+        with place.hold(files) if held is None else nullcontext(held) as rows:
+            return self._keep(training.from_shards(graph, count, rows, some))
 
     def fit_counts(
         self, counts: Sequence[ArrayLike], variances: Sequence[ArrayLike] | None = None

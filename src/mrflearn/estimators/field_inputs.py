@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.alignments import ALPHABETS, Molecule
 from mrflearn.io.answers import MISSING, SPINS, Labels, column_of, columns_of, frame_names
 from mrflearn.io.files import PathLike
+from mrflearn.io.remote import listing, plain, url_of
 from mrflearn.io.samples import SampleTable, array_states
 from mrflearn.io.state_codes import StateCodes, column_name, gaps, observed_range
 
@@ -190,16 +192,18 @@ def shard_files(paths: Any) -> list[PathLike]:
                 f"files of samples are a list of names; one of these is a {kind}. Tables in memory "
                 "go to fit, all rows together."
             )
-        if not Path(file).exists() and glob.has_magic(str(file)):
-            listing = f"sorted(glob.glob({str(file)!r}))"
-            raise DataError(f"there is no such file. Is it a pattern? Try {listing}.", path=file)
-    return files
+        if not url_of(file) and not Path(plain(file)).exists() and glob.has_magic(str(file)):
+            try_this = f"sorted(glob.glob({str(file)!r}))"
+            raise DataError(f"there is no such file. Is it a pattern? Try {try_this}.", path=file)
+    urls = [url_of(file) for file in files]
+    found = (listing(url) if url else [own] for own, url in zip(files, urls, strict=True))
+    return list(chain.from_iterable(found))
 
 
 def molecule_of(source: Any) -> Molecule | None:
     """The `molecule` of an alignment, or of a stored field; None where there is none."""
-    plain = isinstance(source, dict)
-    name = source.get("molecule") if plain else getattr(source, "molecule", None)
+    stored = isinstance(source, dict)
+    name = source.get("molecule") if stored else getattr(source, "molecule", None)
     return next((known for known in ALPHABETS if isinstance(name, str) and known == name), None)
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError, TrainingError, warn_user
-from mrflearn.execution.executor import Executor
+from mrflearn.execution.held import Held
 from mrflearn.execution.resources import require_memory
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
 from mrflearn.graph.factor_graph import FactorGraph
@@ -32,6 +32,7 @@ from mrflearn.graph.neighbourhood import (
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
+from mrflearn.io.samples import SampleTable
 from mrflearn.io.state_codes import column_name
 from mrflearn.models.tabular import (
     FullTables,
@@ -311,21 +312,10 @@ class FieldTraining:
             resume=self.resume,
         )
 
-    def from_shards(
-        self,
-        graph: FactorGraph,
-        count: CountShard,
-        paths: Sequence[PathLike],
-        executor: Executor,
-        first: Samples | None,
-    ) -> Fitted:
-        """The field that all rows of all files together give; no row travels, only histograms do.
-
-        `first` are the rows that were looked at for the columns: the search for "ml" and "bp" takes
-        its coordinates from them.
-        """
+    def check_shards(self, count: CountShard) -> None:
+        """Raises an error where counts of files are not enough to learn from."""
         if self.estimator == "lap":
-            return self._lap_of_shards(graph, count, paths, executor)
+            return
         if count.missing:
             raise DataError(
                 "missing values in several files can be learned from by 'lap' alone, not by "
@@ -336,16 +326,31 @@ class FieldTraining:
                 f"estimator '{self.estimator}' needs whole rows, which shards do not hand out; "
                 "give it samples in one file, or use 'lap', 'ml', 'bp' or 'pw'."
             )
+
+    def from_shards(
+        self,
+        graph: FactorGraph,
+        count: CountShard,
+        rows: Held[PathLike | SampleTable],
+        first: Samples | None,
+    ) -> Fitted:
+        """The field that all rows held together give; no row travels, only histograms do.
+
+        `first` are the rows that were looked at for the columns: the search for "ml" and "bp" takes
+        its coordinates from them.
+        """
+        if self.estimator == "lap":
+            return self._lap_of_shards(graph, count, rows)
         cliques = lone_cliques(graph)
         task = replace(count, scopes=[(group.scope, group.shape.sizes) for group in cliques])
-        seen = list(executor.map_totals(task, paths, itemgetter(1)))
+        seen = list(rows.map_totals(task, itemgetter(1)))
         pairs = zip(seen, cliques, strict=True)
         tables = tuple(own.T.reshape(len(group), *group.shape.sizes) for own, group in pairs)
         weight = seen[0].sum(dim=0)[:1]
         return self.from_counts(graph, CliqueCounts(tables, weight), first)
 
     def _lap_of_shards(
-        self, graph: FactorGraph, count: CountShard, paths: Sequence[PathLike], executor: Executor
+        self, graph: FactorGraph, count: CountShard, rows: Held[PathLike | SampleTable]
     ) -> Fitted:
         """Counts of a block are added up and solved where they are: only parameters come home."""
         task = lap.SolveBlock(self.newton, missing=count.missing)
@@ -354,7 +359,7 @@ class FieldTraining:
             blocks = list(items)
             scopes = [(block.scope, block.shape.sizes) for block in blocks]
             finish = partial(_solve_counted, task, blocks)
-            return executor.map_totals(replace(count, scopes=scopes), paths, finish)
+            return rows.map_totals(replace(count, scopes=scopes), finish)
 
         blocks = self.lap_blocks(graph, count.missing)
         return self._bounded(lap.fit_locally(graph, blocks, task, solved))

@@ -13,9 +13,17 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.text_score import OpenVocabulary, TextScore, best_words
-from mrflearn.features.ngrams import count_ngrams, sentence_stream
+from mrflearn.execution.held import Held
+from mrflearn.features.ngrams import count_held_ngrams, count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
-from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
+from mrflearn.io.corpus import (
+    Text,
+    Vocabulary,
+    count_corpus,
+    count_text_words,
+    encode_corpus,
+    hold,
+)
 from mrflearn.io.files import PathLike, located
 from mrflearn.models.ngram import (
     NgramModel,
@@ -73,13 +81,14 @@ class NgramLanguageModel(Estimator, OpenVocabulary):
     vocabulary_size: int | None = None
     random_state: int = 0
 
-    def fit(self, X: Text, y: object = None) -> Self:
+    def fit(self, X: Text | Held[Text], y: object = None) -> Self:
         """Learns from a text.
 
         Parameters
         ----------
         X
-            Sentences, each a list of words, or a text file with one sentence per line.
+            Sentences, each a list of words, or a text file with one sentence per line; or texts
+            that an executor holds, such as `place.hold(paths)`, which are counted there.
         y
             Ignored; scikit-learn passes it to every estimator.
 
@@ -92,10 +101,14 @@ class NgramLanguageModel(Estimator, OpenVocabulary):
         del y
         if self.order < 1:
             raise SettingsError(f"order must be >= 1; got {self.order}.")
-        text = hold(X)
-        vocabulary = self._chosen_words(count_corpus(text))
-        stream = sentence_stream(encode_corpus(text, vocabulary), vocabulary.separator)
-        grams = count_ngrams(stream, self.order, len(vocabulary), vocabulary.separator)
+        if isinstance(X, Held):
+            vocabulary = self._chosen_words(X.total(count_text_words))
+            grams = count_held_ngrams(X, self.order, vocabulary)
+        else:
+            text = hold(X)
+            vocabulary = self._chosen_words(count_corpus(text))
+            stream = sentence_stream(encode_corpus(text, vocabulary), vocabulary.separator)
+            grams = count_ngrams(stream, self.order, len(vocabulary), vocabulary.separator)
         self.model_ = kneser_ney(grams, vocabulary)
         found = [discounts(adjusted) for adjusted in adjusted_counts(grams)]
         self.discounts_: list[list[float]] = [values.tolist() for values, _ in found]

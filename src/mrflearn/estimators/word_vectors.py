@@ -14,7 +14,8 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.execution.executor import Executor, Serial
+from mrflearn.execution.executor import Executor
+from mrflearn.execution.held import Held
 from mrflearn.features.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
@@ -40,13 +41,15 @@ class WordSpace(Estimator):
     vocabulary_: Vocabulary
     vectors_: NDArray[np.float32]  # of each word, in the order of the vocabulary
 
-    def count_shards(self, paths: Sequence[PathLike], executor: Executor | None = None) -> Moments:
+    def count_shards(
+        self, paths: Sequence[PathLike] | Held[Text], executor: Executor | None = None
+    ) -> Moments:
         """Counts of text files, to `fit`.
 
         Parameters
         ----------
         paths
-            Text files with one sentence per line.
+            Text files with one sentence per line; or texts that an executor holds.
         executor
             Where files are counted; None counts them in this process.
 
@@ -58,7 +61,7 @@ class WordSpace(Estimator):
         """
         return count_text_shards(
             paths,
-            Serial() if executor is None else executor,
+            executor,
             context=self.context,
             vocabulary_size=self.vocabulary_size,
             min_count=self.min_count,

@@ -1,9 +1,10 @@
 """Where independent pieces of work run: here, one after the other, or wherever `map` says.
 
-An executor offers three things: `map`, whose results come in the order of the items; `total`, their
-sum; and `map_totals`, for results in parts: the sum of each part is worked on where it was made,
-and only what comes of that goes home.  A task is any function of one item; to run outside this
-process it must be a function or an object of an importable module (no lambda).
+An executor offers four things: `map`, whose results come in the order of the items; `total`, their
+sum; `map_totals`, for results in parts: the sum of each part is worked on where it was made, and
+only what comes of that goes home; and `hold`, for items that many tasks are about: they are sent
+once.  A task is any function of one item; to run outside this process it must be a function or an
+object of an importable module (no lambda).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError
+from mrflearn.execution.held import Held, Here, hold_in_files, pickled
 
 Item = TypeVar("Item")
 Part = TypeVar("Part")
@@ -51,6 +53,16 @@ class Executor(Protocol):
     ) -> Iterator[Result]:
         """`finish` of (k, the sum of every k-th part) for all k, in order."""
         return self.map(finish, enumerate(parts_added_up(self.map(task, items))))
+
+    def hold(self, items: Iterable[Any], make: Callable[[Any], Item] | None = None) -> Held[Item]:
+        """Items, or what is made of each, kept where tasks run."""
+        held: Held[Any] = Held(self, [Here(item) for item in items])
+        return held if make is None else held.then(make)
+
+    @property
+    def width(self) -> int:
+        """In how many pieces work is best cut."""
+        return 1
 
 
 @final
@@ -132,6 +144,14 @@ class Processes(Executor):
                 for future in waiting:
                     future.cancel()
 
+    def hold(self, items: Iterable[Any], make: Callable[[Any], Item] | None = None) -> Held[Item]:
+        held = hold_in_files(self, items)
+        return held if make is None else held.then(make)
+
+    @property
+    def width(self) -> int:
+        return AHEAD * self.count
+
     def close(self) -> None:
         """Ends the processes once their work is done; the next `map` starts new ones."""
         if self._pool is not None:
@@ -184,13 +204,7 @@ class Processes(Executor):
 @contextmanager
 def _on_disk(task: Callable[..., Any]) -> Iterator[str]:
     """A file that holds the task, so that workers read it once and not with every item."""
-    try:
-        content = pickle.dumps(task)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ExecutionError(
-            f"the task cannot be sent to another process ({error}). Use a function or a class of "
-            "an importable module, not a lambda or a function inside another."
-        ) from error
+    content = pickled(task)
     with tempfile.TemporaryDirectory(prefix="mrflearn-task-") as folder:
         path = Path(folder, "task")
         path.write_bytes(content)

@@ -1,10 +1,24 @@
-"""Work on a Spark cluster; the only file that imports pyspark.
+"""Work on a Spark cluster, by DataFrames alone; with `mrflearn.spark` the only place of pyspark.
+
+Neither SparkContext nor RDDs are used, so Spark Connect serves as well.  Blocks of data are rows
+(`block` in a persisted DataFrame); a task is a function of Arrow batches (`mapInArrow`) that holds
+what the driver sends.  Answers are rows as well:
+
+    block      rank of the block in the data: all sums run in this order
+    part       0, or which part of a result in parts, or which group of blocks
+    kind       a result, an error, or a block that this worker has not got
+    value      a pickled result or error
+
+Sums have two levels: a worker adds up the items of a block, reducers add up the parts (groups of
+blocks) that Spark sorted to them, the driver gets a row for each part.  Every block counts once
+however often Spark ran its task (speculation, lost workers), and always in the same place.
 
 Workers need Python, this library and Java 17 (for Spark itself); see docs/start/spark.md.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import re
@@ -12,71 +26,91 @@ import signal
 import socket
 import sys
 import threading
+import uuid
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property, lru_cache, partial
-from itertools import chain, pairwise
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import chain, groupby, pairwise
+from operator import add, itemgetter
 from typing import Any, Self, TypeVar, final
 
-from mrflearn.errors import ExecutionError, MissingExtraError
-from mrflearn.execution.executor import added_up, parts_added_up
+from mrflearn.errors import ExecutionError, MissingExtraError, OutOfMemoryError
+from mrflearn.execution.executor import Executor, added_up, parts_added_up
+from mrflearn.execution.held import STORE, Held, applied, digest, pickled
 
 Item = TypeVar("Item")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-Outcome = tuple[bool, Any]  # (False, a result), or (True, the error that was met)
-SLICES_PER_CORE = 4  # so that a lost or slow worker costs little
+SLICES_PER_CORE = 2  # so that a lost or slow worker costs little
+FEW = 16  # so many sums of blocks are added up by the driver itself
+MOST_BYTES = 1 << 26  # of a block, where it can be cut
+MOST_ROWS = 1 << 14  # of a DataFrame in a block
 SECONDS_TO_REACH = 10.0  # a master
-STANDALONE = "spark://"
-MASTERS = re.compile(r"spark://.+|yarn|k8s://.+|local|local\[[^\]]+\]|local-cluster\[[^\]]+\]")
+MASTERS = re.compile(r"spark://.+|sc://.+|yarn|k8s://.+|local|local(-cluster)?\[[^\]]+\]")
+PORTS = {"spark://": None, "sc://": 15002}  # what is listened at where the address has no port
+RESULT, ERROR, MISSING = range(3)
+ANSWER = "block long, part long, kind int, value binary"
 
 
 @final
-class Spark:
-    """The cluster at a master URL: `spark://host:7077`, `yarn`, `k8s://...` or `local[2]`.
+class Spark(Executor):
+    """A Spark cluster.
 
-    `settings` are Spark's own (`{"spark.executor.memory": "4g"}`).  A master that cannot be reached
-    is refused at once; Spark itself starts with the first task, so that what cannot be learned is
-    refused before.  A task that raises fails the job at once with its own error; a worker that is
-    lost has its work done again by others.
+    Parameters
+    ----------
+    cluster
+        A `SparkSession` (also of Spark Connect); or the URL of a master (`spark://host:7077`,
+        `yarn`, `k8s://...`, `local[2]`) or of a Spark Connect server (`sc://host`); None takes the
+        session that runs, or else starts what Spark's own configuration says.
+    settings
+        Spark's own, for a session that is started here: `{"spark.executor.memory": "4g"}`.
+
+    A master that cannot be reached is refused at once; Spark itself starts with the first task, so
+    that what cannot be learned is refused before.  A session that ran before is never stopped.  A
+    task that raises fails the job with its own error; what a lost worker was to do others do again.
+
     """
 
-    def __init__(self, master: str, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, cluster: Any = None, settings: dict[str, str] | None = None) -> None:
         try:
+            import pandas  # noqa: F401, ICN001 - pyspark needs it for functions of Arrow batches
             import pyspark  # noqa: F401
         except ImportError as missing:
             message = "needs Spark and Java 17: pip install 'mrflearn[spark]'"
             raise MissingExtraError(message) from missing
-        _reach(master)
-        self.master, self.settings = master, dict(settings or {})
+        if isinstance(cluster, str):
+            _reach(cluster)
+        self.cluster, self.settings, self.sent = cluster, dict(settings or {}), 0
+        self._ours = False
 
     @cached_property
-    def _context(self) -> Any:
-        """Spark, which starts on first use."""
-        from pyspark import SparkConf, SparkContext
-
-        conf = SparkConf().setMaster(self.master).setAppName("mrflearn")
-        conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
-        for name, value in self.settings.items():
-            conf.set(name, value)
+    def session(self) -> Any:
+        """The SparkSession, which starts on first use."""
+        if self.cluster is not None and not isinstance(self.cluster, str):
+            return self.cluster
         try:
-            with _same_ctrl_c():
-                context: Any = SparkContext.getOrCreate(conf)
+            with _same_ctrl_c(), _same_python():
+                found, self._ours = _session(self.cluster, self.settings)
+        except ExecutionError:
+            raise
         except Exception as error:  # py4j raises kinds of its own, some of them plain Exceptions
-            raise ExecutionError(f"no Spark at {self.master!r}: {_cause(error)}") from error
-        context.setLogLevel("ERROR")
-        if "PYSPARK_PYTHON" not in os.environ:
-            # Spark would take any python3; workers on this machine have the one that runs this.
-            context.pythonExec = sys.executable
-        return context
+            raise ExecutionError(f"no Spark at {self.cluster!r}: {_cause(error)}") from error
+        return found
+
+    @cached_property
+    def width(self) -> int:
+        """In how many pieces work is best cut."""
+        self._rows(self.session.range(1), "id")  # workers have registered once this is done
+        return SLICES_PER_CORE * max(1, len(self._partitions(self.session.range(1 << 16))))
 
     def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        return chain.from_iterable(self._slices(task, items, list))
+        return self._sent_once(items).map(task)
 
     def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
-        """The sum, each slice added up by the worker that made it."""
-        sums: list[Result] = self._slices(task, items, added_up)
-        return added_up(sums)
+        """The sum, each block added up by the worker that made it."""
+        return self._sent_once(items).total(task)
 
     def map_totals(
         self,
@@ -85,21 +119,31 @@ class Spark:
         finish: Callable[[tuple[int, Part]], Result],
     ) -> Iterator[Result]:
         """The parts go from worker to worker; the driver, which is one, sees the last results."""
-        parts = SLICES_PER_CORE * self._context.defaultParallelism
+        return self._sent_once(items).map_totals(task, finish)
 
-        def plan(rows: Any, sent: Any) -> Any:
-            summed = rows.mapPartitions(partial(_parts, sent)).reduceByKey(_plus, parts)
-            return summed.map(partial(_finish, sent))
+    def hold(self, items: Any, make: Callable[[Any], Item] | None = None) -> Held[Item]:
+        """Items kept in the memory of the workers; also the rows of a DataFrame.
 
-        answers = self._collect((task, finish), items, plan)
-        if not answers:
-            raise ExecutionError("there is nothing to add up: no items were given, or no parts.")
-        return (result for _, result in sorted(answers, key=lambda answer: answer[0]))
+        Of a DataFrame no row passes through the driver.  `make` is given a `pyarrow.Table` for each
+        block, some rows of one partition; they are in the order of `collect` unless there are
+        fewer partitions than cores, which are then dealt out anew.
+        """
+        if hasattr(items, "mapInArrow"):
+            if len(self._partitions(items)) < self.width // SLICES_PER_CORE:
+                items = items.repartition(self.width)
+            packed = items.mapInArrow(_pack, "block long, name string, content binary")
+            found: Held[Any] = HeldFrame(self, _Rows.persisted(packed), (pickled(_table),))
+        else:
+            frame, blocks = self._frame(list(items))
+            found = HeldFrame(self, _Rows.persisted(frame, blocks), ())
+        return found if make is None else found.then(make)
 
     def close(self) -> None:
         """Leaves the cluster; the next task would start Spark again."""
-        if (context := self.__dict__.pop("_context", None)) is not None:
-            context.stop()
+        if (session := self.__dict__.pop("session", None)) is not None and self._ours:
+            session.stop()
+            self._ours = False
+        self.__dict__.pop("width", None)
 
     def __enter__(self) -> Self:
         return self
@@ -107,53 +151,241 @@ class Spark:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _slices(self, task: Any, items: Iterable[Any], gather: Callable[..., Any]) -> list[Any]:
-        """What `gather` makes of the results of each slice."""
+    def _sent_once(self, items: Iterable[Any]) -> HeldFrame[Any]:
+        """Items that one task is about."""
+        return HeldFrame(self, _Rows(*self._frame(list(items))), None)
 
-        def plan(rows: Any, sent: Any) -> Any:
-            return rows.mapPartitions(partial(_work, sent, gather))
+    def _frame(self, items: list[Any]) -> tuple[Any, list[int]]:
+        """A DataFrame of the items in blocks, each in a partition of its own, and their numbers."""
+        if not items:
+            return None, []
+        import pyarrow as pa
 
-        return self._collect(task, items, plan)
+        from mrflearn.execution.resources import require_memory
 
-    def _collect(
-        self, work: Any, items: Iterable[Any], plan: Callable[[Any, Any], Any]
-    ) -> list[Any]:
-        """What a plan (of rows, and the work that was sent to all workers) comes to."""
-        held = list(items)
-        if not held:
-            return []
-        slices = min(len(held), SLICES_PER_CORE * self._context.defaultParallelism)
-        sent = self._context.broadcast(pickle.dumps(work))
+        count = max(1, min(len(items), self.width))
+        cuts = [len(items) * k // count for k in range(count + 1)]
+        blocks: list[bytes] = []
+        for begin, end in pairwise(cuts):
+            blocks += _blocks(items[begin:end])
+            require_memory(
+                3 * sum(map(len, blocks)) * count // max(1, end * count // len(items)),
+                f"sending {len(items):,} items to the cluster from the driver",
+                "Hold a DataFrame or the paths of files instead: workers then read them.",
+            )
+        columns = {"block": range(len(blocks)), "name": map(digest, blocks), "content": blocks}
+        self.sent += sum(map(len, blocks))
+        table = pa.table({name: pa.array(list(own)) for name, own in columns.items()})
+        frame = self.session.createDataFrame(table)
+        return frame.repartitionByRange(len(blocks), "block"), list(range(len(blocks)))
+
+    def _partitions(self, frame: Any) -> list[Any]:
+        """The numbers of the partitions that have rows."""
+        return self._rows(frame.selectExpr("spark_partition_id() AS place").distinct(), "place")
+
+    def _rows(self, frame: Any, *names: str) -> list[Any]:
+        """The rows of a DataFrame: values of one column, or tuples of several."""
+        session, tag = self.session, f"mrflearn-{uuid.uuid4().hex}"
+        session.addTag(tag)
         try:
-            outcomes: list[Outcome] = plan(self._context.parallelize(held, slices), sent).collect()
+            table = frame.toArrow()
         except _failures() as error:
             raise ExecutionError(f"the Spark job failed: {_cause(error)}") from error
         except KeyboardInterrupt:
-            self._context.cancelAllJobs()
+            session.interruptTag(tag)
             raise
         finally:
-            sent.destroy()
-        for failed, met in outcomes:
-            if failed:
-                raise met
-        return [value for _, value in outcomes]
+            session.removeTag(tag)
+        columns = [table.column(name).to_pylist() for name in names]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def _reach(master: str) -> None:
-    """An error where a master cannot be, or a standalone one does not listen.
+@final
+@dataclass
+class _Rows:
+    """A DataFrame of blocks, and their numbers; None: not known yet.
+
+    What is persisted is asked for by the name of a view: Spark Connect would send a plan with all
+    data of the driver again and again.
+    """
+
+    frame: Any
+    blocks: list[int] | None = None
+    view: str = ""
+
+    @classmethod
+    def persisted(cls, frame: Any, blocks: list[int] | None = None) -> _Rows:
+        if frame is None:
+            return cls(frame, blocks)
+        view = f"mrflearn_{uuid.uuid4().hex}"
+        frame.persist().createOrReplaceTempView(view)
+        return cls(frame, blocks, view)
+
+    def release(self, session: Any) -> None:
+        if self.view:
+            self.frame.unpersist()
+            session.catalog.dropTempView(self.view)
+            self.view = ""
+
+
+@final
+class HeldFrame(Held[Item]):
+    """Blocks of items in a DataFrame.
+
+    `steps` (pickled functions) make of each what tasks are about; workers keep that in their store,
+    and from then on only tasks and names of blocks are sent to them.  None: there is one task,
+    nothing is kept.
+    """
+
+    def __init__(self, place: Spark, rows: _Rows, steps: tuple[bytes, ...] | None) -> None:
+        super().__init__(place, ())
+        self.spark, self.rows, self.steps = place, rows, steps
+        self._made = False  # whether the workers should have made it
+
+    def then(self, make: Callable[[Any], Any]) -> HeldFrame[Any]:
+        return HeldFrame(self.spark, self.rows, (*(self.steps or ()), pickled(make)))
+
+    @property
+    def _frame(self) -> Any:
+        return self.spark.session.table(self.rows.view) if self.rows.view else self.rows.frame
+
+    @property
+    def _blocks(self) -> list[int]:
+        """The numbers of all blocks, in order."""
+        if self.rows.blocks is None:
+            self.rows.blocks = sorted(self.spark._rows(self._frame.select("block"), "block"))
+        return self.rows.blocks
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """Under which the items are kept, and what each step made."""
+        names = ["items"]
+        for step in self.steps or ():
+            names.append(digest(names[-1].encode() + step))
+        return tuple(names)
+
+    def map(self, task: Callable[[Item], Result]) -> Iterator[Result]:
+        return chain.from_iterable(value for *_, value in self._answers(task, list, None))
+
+    def total(self, task: Callable[[Item], Result]) -> Result:
+        count = len(self._blocks)
+        width = math.isqrt(count) if count > FEW else count or 1
+        bounds = self._blocks[::width] if count > FEW else None
+        return added_up(value for *_, value in self._answers(task, added_up, bounds))
+
+    def map_totals(
+        self, task: Callable[[Item], Sequence[Part]], finish: Callable[[tuple[int, Part]], Result]
+    ) -> Iterator[Result]:
+        found = self._answers(task, parts_added_up, [], finish)
+        if not found:
+            raise ExecutionError("there is nothing to add up: no items were given, or no parts.")
+        return (value for *_, value in found)
+
+    def release(self) -> None:
+        self.rows.release(self.spark.session)
+
+    def _answers(
+        self,
+        task: Callable[[Any], Any],
+        gather: Callable[[Iterable[Any]], Any],
+        bounds: list[int] | None,
+        finish: Callable[[tuple[int, Any]], Any] | None = None,
+    ) -> list[tuple[int, int, Any]]:
+        """(part, block, value) of every answer that comes home, in this order.
+
+        bounds: None where the results of blocks come home; the first block of each group whose
+        results are added up; empty where the results are in parts already.
+        """
+        if not self._blocks:
+            return []
+        keep, spark = self.steps is not None, self.spark
+        coming = len(bounds) if bounds else len(self._blocks)
+        names = self._names if keep else ()
+        work = _Work(pickled((task, gather)), names, None, bounds, _room(coming))
+        # Parts are worked on in the end, once: no worker may then find that it has not got a block.
+        sure = not keep or not self._made or finish is not None
+        wanted, found = self._blocks, list[tuple[int, int, int, bytes]]()
+        while wanted:
+            frame = self._frame
+            if len(wanted) < len(self._blocks):
+                frame = frame.where(f"block IN ({', '.join(map(str, wanted))})")
+            if not sure:
+                frame = frame.select("block", "name")
+            own = replace(work, steps=(self.steps or ()) if sure else None)
+            spark.sent += len(own.task) + sum(map(len, own.steps or ()))
+            frame = frame.mapInArrow(own, ANSWER)
+            if bounds is not None:
+                reducers = min(len(bounds) or spark.width, spark.width)
+                frame = frame.repartition(reducers, "part")
+                frame = frame.sortWithinPartitions("part", "block")
+                frame = frame.mapInArrow(_Reduce(pickled(finish), _room(coming)), ANSWER)
+            answers = spark._rows(frame, "part", "block", "kind", "value")
+            missing = {(part, block) for part, block, kind, _ in answers if kind == MISSING}
+            parts = {part for part, _ in missing}
+            # Of a group that lacks a block no other sum is there yet: all its blocks are asked.
+            wanted = [
+                block
+                for block in self._blocks
+                if (_group(bounds, block) in parts if bounds else (0, block) in missing)
+            ]
+            found += [answer for answer in answers if answer[2] != MISSING]
+            sure = True
+        for *_, kind, value in found:
+            if kind == ERROR:
+                raise pickle.loads(value)  # noqa: S301 - sent by our own workers
+        self._made = True
+        found.sort(key=itemgetter(0, 1))
+        if len({answer[:2] for answer in found}) < len(found):
+            raise ExecutionError("Spark handed in the same block twice.")
+        return [(part, block, pickle.loads(value)) for part, block, _, value in found]  # noqa: S301
+
+
+def _room(answers: int) -> int:
+    """How many bytes each of so many answers may have, so that they all fit into this process."""
+    from mrflearn.execution.resources import available_memory
+
+    free = available_memory()
+    return 1 << 31 if free is None else min(1 << 31, free // (3 * max(1, answers)))
+
+
+def _group(bounds: Sequence[int] | None, block: int) -> int:
+    """Which group a block belongs to."""
+    return bisect_right(bounds, block) - 1 if bounds else 0
+
+
+def _blocks(items: list[Any]) -> Iterator[bytes]:
+    """The items, pickled together, in as many blocks as their size asks for."""
+    content = pickled(items)
+    if len(content) <= MOST_BYTES or len(items) == 1:
+        yield content
+    else:
+        yield from _blocks(items[: len(items) // 2])
+        yield from _blocks(items[len(items) // 2 :])
+
+
+# Where the session comes from.
+
+
+def _reach(url: str) -> None:
+    """An error where a master cannot be, or a standalone one or a server does not listen.
 
     Spark would print what Java says of the first, and try for a minute to reach the second.
     """
-    if not MASTERS.fullmatch(master):
+    if not MASTERS.fullmatch(url):
         raise ExecutionError(
-            f"no Spark at {master!r}: that is not the URL of a master. Such are spark://HOST:7077, "
-            "yarn, k8s://https://HOST:PORT, and local[2] for two cores of this machine."
+            f"no Spark at {url!r}: that is not the URL of a master. Such are spark://HOST:7077, "
+            "sc://HOST (Spark Connect), yarn, k8s://https://HOST:PORT, and local[2] for two cores "
+            "of this machine."
         )
-    if not master.startswith(STANDALONE):
+    kind = next((kind for kind in PORTS if url.startswith(kind)), None)
+    if kind is None:
         return
     problem: Exception | None = None
-    for address in master.removeprefix(STANDALONE).split(","):  # several stand by for each other
-        host, _, port = address.rpartition(":")
+    addresses = re.split("[/;]", url.removeprefix(kind))[0]
+    for address in addresses.split(","):  # several stand by for each other
+        host, colon, port = address.rpartition(":")
+        if not colon and PORTS[kind] is not None:
+            host, port = address, str(PORTS[kind])
         if not host or not port.isdecimal():
             problem = ValueError(f"{address!r} has no port. Masters mostly listen at 7077")
             continue
@@ -163,12 +395,40 @@ def _reach(master: str) -> None:
             problem = error
         else:
             return
-    raise ExecutionError(f"no Spark at {master!r}: {problem}.")
+    raise ExecutionError(f"no Spark at {url!r}: {problem}.")
+
+
+def _session(url: str | None, settings: dict[str, str]) -> tuple[Any, bool]:
+    """A session, and whether it was started here."""
+    if url is not None and url.startswith("sc://"):
+        from pyspark.sql.connect.session import SparkSession as Connected
+
+        builder = Connected.builder.remote(url)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        return builder.create(), True
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        master = running.conf.get("spark.master", None)
+        if url is not None and url != master:
+            raise ExecutionError(
+                f"no Spark at {url!r}: this process has a session at {master!r} already. Give that "
+                "session in place of a URL, or stop it."
+            )
+        return running, False
+    own = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    own |= {"spark.log.level": "ERROR", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
+    builder = SparkSession.builder.appName("mrflearn")
+    for name, value in {**(own if url else {}), **settings}.items():
+        builder = builder.config(name, value)
+    return (builder.master(url) if url else builder).getOrCreate(), True
 
 
 @contextmanager
 def _same_ctrl_c() -> Iterator[None]:
-    """Puts back what Ctrl-C did: a SparkContext replaces it for good, for all later trainings."""
+    """Puts back what Ctrl-C did: Spark replaces it for good, for all later trainings."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -177,63 +437,29 @@ def _same_ctrl_c() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def _same_python() -> Iterator[None]:
+    """While Spark starts: workers on this machine have the Python that runs this, not any other."""
+    name, chosen = "PYSPARK_PYTHON", "PYSPARK_PYTHON" in os.environ
+    os.environ.setdefault(name, sys.executable)
+    try:
+        yield
+    finally:
+        if not chosen:
+            os.environ.pop(name, None)
+
+
 def _failures() -> tuple[type[Exception], ...]:
     """What Spark raises where a job fails; anything else is a fault of ours, and stays as it is."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped, import-not-found, unused-ignore]
     from pyspark.errors import PySparkException
 
-    return Py4JError, PySparkException, OSError, pickle.PicklingError
+    found: list[type[Exception]] = [Py4JError, PySparkException, OSError, pickle.PicklingError]
+    with suppress(ImportError):
+        import grpc
 
-
-# Errors are handed back as values: they come home whole, and Spark does not try three times more
-# what cannot succeed.
-
-
-def _caught(make: Callable[[], Any]) -> Outcome:
-    """What comes of it, or the error that was met."""
-    try:
-        return False, make()
-    except Exception as error:
-        return True, error
-
-
-def _work(sent: Any, gather: Callable[..., Any], items: Iterator[Any]) -> Iterator[Outcome]:
-    """What one slice comes to, on a worker: the result for each item, or their sum."""
-    held = list(items)
-    if held:
-        yield _caught(lambda: gather(map(_received(sent), held)))
-
-
-def _parts(sent: Any, items: Iterator[Any]) -> Iterator[tuple[int, Outcome]]:
-    """The summed parts of one slice, each with its number."""
-    held = list(items)
-    if held:
-        failed, found = _caught(lambda: parts_added_up(map(_received(sent)[0], held)))
-        yield from enumerate((failed, part) for part in ([found] if failed else found))
-
-
-def _plus(one: Outcome, other: Outcome) -> Outcome:
-    """The sum of two parts, or the error that either met."""
-    if one[0] or other[0]:
-        return one if one[0] else other
-    return False, one[1] + other[1]
-
-
-def _finish(sent: Any, summed: tuple[int, Outcome]) -> Outcome:
-    """What is to be made of one sum."""
-    number, (failed, part) = summed
-    if failed:
-        return True, part
-    return _caught(lambda: (number, _received(sent)[1]((number, part))))
-
-
-@lru_cache(maxsize=1)  # a worker may serve several tasks of one job, each with many items
-def _received(sent: Any) -> Any:
-    """What the driver sent, on a worker, which computes with one thread."""
-    import torch
-
-    torch.set_num_threads(1)
-    return pickle.loads(sent.value)  # noqa: S301 - sent by the driver
+        found.append(grpc.RpcError)
+    return tuple(found)
 
 
 def _cause(error: Exception) -> str:
@@ -244,3 +470,189 @@ def _cause(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     before = [a for a, b in pairwise(lines) if a and not b and not a.startswith("at ")]
     return (before or [line for line in lines if line] or [type(error).__name__])[0]
+
+
+# On a worker.  Errors are handed back as values: they come home whole, and Spark does not try three
+# times more what cannot succeed.
+
+
+def _pack(batches: Iterable[Any]) -> Iterator[Any]:
+    """The rows of a partition in blocks, numbered by partition and place in it."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    number = (context.partitionId() if context is not None else 0) << 32
+    held: list[Any] = []
+
+    def packed() -> Any:
+        nonlocal number, held
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, held[0].schema) as stream:
+            for batch in held:
+                stream.write_batch(batch)
+        content, held = pickle.dumps([sink.getvalue().to_pybytes()]), []
+        own = {"block": [number], "name": [digest(content)], "content": [content]}
+        number += 1
+        return pa.RecordBatch.from_pydict(own)
+
+    for batch in batches:
+        width = max(1, batch.nbytes // max(1, len(batch)))
+        step = max(1, min(MOST_ROWS, MOST_BYTES // width))
+        for begin in range(0, len(batch), step):
+            piece = batch.slice(begin, step)
+            rows = sum(map(len, held)) + len(piece)
+            if held and (rows > MOST_ROWS or rows * width > MOST_BYTES):
+                yield packed()
+            held.append(piece)
+    if held:
+        yield packed()
+
+
+def _table(content: bytes) -> Any:
+    """The rows that were packed."""
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(content).read_all()
+
+
+@final
+@dataclass(frozen=True)
+class _Work:
+    """One task for every block that a worker is handed.
+
+    task: (task, gather), pickled; names: those of `HeldFrame._names`, none where nothing is kept;
+    steps: None where all should have been made; bounds: as in `HeldFrame._answers`; room: the most
+    bytes of an answer.
+    """
+
+    task: bytes
+    names: tuple[str, ...]
+    steps: tuple[bytes, ...] | None
+    bounds: list[int] | None
+    room: int
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield _answer_rows(self._of_block(row), row["block"], self.room)
+
+    def _of_block(self, row: dict[str, Any]) -> list[tuple[int, int, Any]]:
+        """(part, kind, value) of every answer."""
+        part, key = _group(self.bounds, row["block"]), (row["name"], *self.names[-1:])
+        if self.steps is None and key not in STORE:
+            return [(part, MISSING, None)]
+        try:
+            task, gather = _received(self.task)
+            if self.names:
+                size = len(row.get("content", b""))
+                made = STORE.get(key, lambda: self._made(row), size)
+            else:
+                made = pickle.loads(row["content"])  # noqa: S301 - sent by the driver
+            found = gather(map(task, made))
+        except Exception as error:
+            return [(part, ERROR, error)]
+        if self.bounds == []:
+            return [(k, RESULT, own) for k, own in enumerate(found)]
+        return [(part, RESULT, found)]
+
+    def _made(self, row: dict[str, Any]) -> list[Any]:
+        """What the steps make of the items, from what some of them made before, which is given up.
+
+        Only the last is needed from now on.
+        """
+        steps = self.steps or ()
+        for count in range(len(steps) - 1, -1, -1):
+            before = row["name"], self.names[count]
+            if before in STORE:
+                items = STORE.pop(before)
+                break
+        else:
+            count, items = 0, pickle.loads(row["content"])  # noqa: S301 - sent by the driver
+        return [applied(map(_received, steps[count:]), item) for item in items]
+
+
+@final
+@dataclass(frozen=True)
+class _Reduce:
+    """The sum of the answers of each part, which come sorted by part and block; then `finish`."""
+
+    finish: bytes
+    room: int
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for part, own in groupby(rows, itemgetter("part")):
+            yield self._of_part(part, own)
+
+    def _of_part(self, part: int, rows: Iterator[dict[str, Any]]) -> Any:
+        total: Any = None
+        first, lost, failed = -1, False, None
+        for row in rows:
+            lost, first = lost or row["kind"] == MISSING, row["block"] if first < 0 else first
+            if row["kind"] == ERROR and failed is None:
+                failed = row["value"]
+            if lost or failed is not None or row["kind"] != RESULT:
+                continue
+            own = pickle.loads(row["value"])  # noqa: S301 - sent by another worker
+            total = own if total is None else add(total, own)
+        if failed is not None:
+            return _answer_rows([(part, ERROR, pickle.loads(failed))], first, self.room)  # noqa: S301
+        if lost:
+            return _answer_rows([(part, MISSING, None)], first, self.room)
+        try:
+            finish = _received(self.finish)
+            answer = part, RESULT, total if finish is None else finish((part, total))
+        except Exception as error:
+            answer = part, ERROR, error
+        return _answer_rows([answer], first, self.room)
+
+
+def _answer_rows(answers: list[tuple[int, int, Any]], block: int, room: int) -> Any:
+    """Answers as an Arrow batch."""
+    import pyarrow as pa
+
+    parts, kinds, values = [], [], []
+    for part, kind, value in answers:
+        content = b"" if kind == MISSING else _content(value)
+        if kind == RESULT and len(content) > room:
+            kind, content = ERROR, _content(_too_large(len(content), room))
+        parts.append(part)
+        kinds.append(kind)
+        values.append(content)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([block] * len(parts), pa.int64()),
+            pa.array(parts, pa.int64()),
+            pa.array(kinds, pa.int32()),
+            pa.array(values, pa.binary()),
+        ],
+        names=["block", "part", "kind", "value"],
+    )
+
+
+def _too_large(size: int, room: int) -> OutOfMemoryError:
+    from mrflearn.execution.resources import size_in_words
+
+    return OutOfMemoryError(
+        f"results of {size_in_words(size)} for each block of data would come to the driver, which "
+        f"has {size_in_words(room)} for each. Give the driver more memory, or use fewer parameters."
+    )
+
+
+def _content(value: Any) -> bytes:
+    """What is sent home; of an error that cannot be pickled, what it says."""
+    try:
+        return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        said = value if isinstance(value, Exception) else error
+        return pickle.dumps(ExecutionError(f"{type(said).__name__}: {said}"))
+
+
+@lru_cache(maxsize=8)  # a worker may serve several blocks of one job, each with many items
+def _received(content: bytes) -> Any:
+    """What the driver sent, on a worker, which computes with one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    return pickle.loads(content)  # noqa: S301 - sent by the driver

@@ -26,6 +26,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from jaxtyping import Bool, Int64
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from torch import Tensor
 
@@ -164,6 +165,24 @@ def weighted_pairs(
     count, size = len(features.names), math.prod(shape)
     if everything and min_freq <= 0 and (features.values is None or min_freq == -math.inf):
         return torch.unravel_index(torch.arange(count * size), (count, size))
+    attribute, column, value = weighted_sums(features, rows, scope, shape, labels)
+    if everything:
+        total = np.zeros((count, size))
+        total[attribute, column] = value
+        return torch.from_numpy(total >= min_freq).nonzero(as_tuple=True)
+    kept = value >= min_freq
+    return torch.from_numpy(attribute[kept]), torch.from_numpy(column[kept])
+
+
+def weighted_sums(
+    features: CompiledFeatures,
+    rows: Int64[Tensor, " f"],
+    scope: Int64[Tensor, "f a"],
+    shape: tuple[int, ...],
+    labels: KnownLabels,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Attribute, cell and the sum of values of every pair that was met, in order."""
+    count, size = len(features.names), math.prod(shape)
     # Part by part, each summed up before the next: text has few distinct pairs.  Sparse matrices
     # are joined as lists and not added, for that would drop pairs whose sum is 0.
     parts = [
@@ -172,15 +191,12 @@ def weighted_pairs(
         for part in _sums(features, rows[factor], cell, (count, size))
     ]
     if not parts:
-        return NO_PAIRS
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
     attribute, column, value = (np.concatenate(own) for own in zip(*parts, strict=True))
     total = coo_array((value, (attribute, column)), (count, size)).tocsr()
-    if everything:
-        return torch.from_numpy(total.toarray() >= min_freq).nonzero(as_tuple=True)
     total.sort_indices()
-    kept = total.data >= min_freq
-    row = np.repeat(np.arange(count), np.diff(total.indptr))[kept]
-    return torch.from_numpy(row), torch.from_numpy(total.indices[kept].astype(np.int64))
+    row = np.repeat(np.arange(count), np.diff(total.indptr))
+    return row, total.indices.astype(np.int64), total.data
 
 
 def _met(
@@ -264,7 +280,7 @@ def chain_templates(
     found = weighted(features, tokens, tokens[:, None], shape[:1], everything=all_states)
     attribute, label = (part[~marked[found[0]]] for part in found)
     moves, edges = neighbours(features.lengths, 2), NO_PAIRS
-    pairs = _label_pairs(labels, moves, shape, max(min_freq, 0 if all_transitions else 1))
+    pairs = _label_pairs(labels, moves, max(min_freq, 0 if all_transitions else 1))
     own = marked.nonzero().squeeze(1)
     if len(own):
         if order != 1:
@@ -284,8 +300,8 @@ def chain_templates(
         FactorTemplate("transition", shape, joint, (), number, torch.cat([pairs, edges[1]])),
     ]
     if order == 2:
-        states = labels.states[neighbours(features.lengths, 3)]
-        triples = _triples(states, pairs, shape[0], all_transitions)
+        seen = seen_triples(labels, features.lengths)
+        triples = weighted_triples(seen, pairs, shape[0], all_transitions)
         weights = (torch.zeros_like(triples), triples)
         templates.append(FactorTemplate("triple", shape[:1] * 3, joint, (), *weights))
     return tuple(templates), features
@@ -368,28 +384,38 @@ def _where(names: Collection[str], wanted: Bool[Tensor, " n"]) -> Iterator[str]:
 
 
 def _label_pairs(
-    labels: CompiledLabels, moves: Int64[Tensor, "n 2"], shape: tuple[int, int], least: float
+    labels: CompiledLabels, moves: Int64[Tensor, "n 2"], least: float
 ) -> Int64[Tensor, " w"]:
-    """The pairs of neighbouring labels met `least` times; between sets all they may form."""
-    states = labels.states[moves]
+    """The pairs of neighbouring labels met `least` times."""
+    return (label_pair_counts(labels, moves) >= least).nonzero().squeeze(1)
+
+
+def label_pair_counts(labels: CompiledLabels, moves: Int64[Tensor, "n 2"]) -> Int64[Tensor, " q"]:
+    """How often each pair of neighbouring labels was met; between sets all they may form."""
+    states, shape = labels.states[moves], (max(len(labels.names), 1),) * 2
     known = (states != UNKNOWN).all(dim=1)
     counts = torch.bincount(cells_of(states[known], shape), minlength=math.prod(shape))
     if not bool(known.all()):
         allowed = labels.allowed_states()
         open_ones = (allowed[token].long() for token in moves[~known].t())
         counts = counts + torch.einsum("ks,kt->st", *open_ones).flatten()
-    return (counts >= least).nonzero().squeeze(1)
+    return counts
 
 
-def _triples(
-    states: Int64[Tensor, "n 3"], pairs: Int64[Tensor, " e"], size: int, everything: bool
+def seen_triples(labels: CompiledLabels, lengths: Int64[Tensor, " b"]) -> Int64[Tensor, " g"]:
+    """The triples of neighbouring labels that were met."""
+    states = labels.states[neighbours(lengths, 3)]
+    return cells_of(states[(states != UNKNOWN).all(dim=1)], (len(labels.names),) * 3).unique()
+
+
+def weighted_triples(
+    seen: Int64[Tensor, " n"], pairs: Int64[Tensor, " e"], size: int, everything: bool
 ) -> Int64[Tensor, " g"]:
     """The triples of labels among those seen, or all that weighted pairs can form."""
     if everything:
         source, target = torch.unravel_index(pairs, (size, size))
         first, second = (target[:, None] == source[None, :]).nonzero(as_tuple=True)
         return source[first] * size**2 + pairs[second]
-    seen = cells_of(states[(states != UNKNOWN).all(dim=1)], (size,) * 3).unique()
     both = torch.isin(torch.stack([seen.div(size, rounding_mode="floor"), seen % size**2]), pairs)
     kept: Tensor = seen[both.all(dim=0)]
     return kept

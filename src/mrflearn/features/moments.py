@@ -10,7 +10,7 @@ An image wrapped into a torus has such moments too, at offsets in two dimensions
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias, final
@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from mrflearn.errors import DataError
-from mrflearn.execution.executor import Executor
+from mrflearn.execution.executor import Executor, Serial
+from mrflearn.execution.held import Held
 from mrflearn.features.ngrams import NgramCounts, count_ngrams, sentence_stream
 from mrflearn.io import corpus
 from mrflearn.io.corpus import LINE_END_ID, Text, Vocabulary
@@ -388,8 +389,8 @@ def _check_usable(moments: Moments, context: int, vocabulary: Vocabulary | None)
 
 
 def count_text_shards(
-    paths: Sequence[PathLike],
-    executor: Executor,
+    paths: Sequence[PathLike] | Held[Text],
+    executor: Executor | None = None,
     *,
     context: int = 2,
     vocabulary_size: int | None = None,
@@ -397,26 +398,49 @@ def count_text_shards(
     like: Moments | None = None,
     triples: bool = False,
 ) -> Moments:
-    """The moments of all files over their common vocabulary; each file is read twice.
+    """The moments of all files, or texts held, over their common vocabulary; each is read twice.
 
     With `like`, over the vocabulary and context of other moments, and with triples if these have
     them.
     """
-    if any(str(path) == "-" for path in paths):
+    if not isinstance(paths, Held) and any(str(path) == "-" for path in paths):
         raise DataError("standard input flows by once only; give the text as files.")
+    place = Serial() if executor is None else executor
+    total = paths.total if isinstance(paths, Held) else partial(_total, place, paths)
     if like is None:
-        counts = executor.total(corpus.count_words, paths)
+        counts = total(corpus.count_text_words)
         vocabulary = Vocabulary.from_counts(counts, size=vocabulary_size, min_count=min_count)
     elif like.vocabulary is not None:
         vocabulary, context = like.vocabulary, like.context
         triples = triples or like.triples is not None
     else:
         raise DataError("the moments to be like have no vocabulary; count them from a text.")
-    task = partial(count_text, vocabulary=vocabulary, context=context, triples=triples)
-    moments = executor.total(task, paths)
+    moments = total(CountText(vocabulary, context, triples))
     if not moments.words:
         raise DataError("there are no words in these files. Are they empty?")
     return moments
+
+
+def _total(place: Executor, texts: Sequence[PathLike], task: Callable[[Any], Any]) -> Any:
+    return place.total(task, texts)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CountText:
+    """The task of one worker: the moments of a file, or of sentences."""
+
+    vocabulary: Vocabulary
+    context: int
+    triples: bool
+
+    def __call__(self, text: Text) -> Moments:
+        held, words = corpus.hold(text), self.vocabulary
+        if not isinstance(held, list):
+            return count_text(held, vocabulary=words, context=self.context, triples=self.triples)
+        counter = MomentsCounter(words, self.context, triples=self.triples)
+        counter.add(corpus.encode_corpus(held, words))
+        return counter.moments()
 
 
 # The moments of an image, or of any lattice of states, wrapped into a torus.

@@ -12,15 +12,17 @@ seen, and `strange` for any word after a context that was not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import LINE_END_ID
+from mrflearn.execution.held import Held
+from mrflearn.io.corpus import LINE_END_ID, Text, Vocabulary, encode_corpus, hold
 
 # Every distinct n-gram of a corpus with its count, order by order, by sorting whole numbers.
 
@@ -185,3 +187,89 @@ class NgramIndex:
             row[:] = unseen + 1  # a strange context, unless the line below knows
             row[step.tokens] = np.where(step.place >= 0, step.place, unseen + strange)
         return result
+
+
+# N-grams of a text in pieces, counted where the pieces are and added up by key.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NgramRows:
+    """Distinct n-grams as rows of ids in lexicographic order; sums of them are sums of texts."""
+
+    ids: NDArray[np.int32]
+    count: Counts
+
+    def __add__(self, other: NgramRows) -> NgramRows:
+        ids = np.concatenate([self.ids, other.ids])
+        count = np.concatenate([self.count, other.count])
+        if not len(count):
+            return self
+        order = np.lexsort(ids.T[::-1])
+        ids, count = ids[order], count[order]
+        new = np.concatenate([[True], (ids[1:] != ids[:-1]).any(axis=1)])
+        return NgramRows(ids[new], np.add.reduceat(count, np.flatnonzero(new)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CountNgrams:
+    """The task of one worker: the n-grams of a text, dealt to `pieces` by their first word.
+
+    The results are in parts: all pieces of unigrams, all of bigrams, and so on.
+    """
+
+    vocabulary: Vocabulary
+    order: int
+    pieces: int
+
+    def __call__(self, text: Text) -> list[NgramRows]:
+        states, separator = len(self.vocabulary), self.vocabulary.separator
+        stream = sentence_stream(encode_corpus(hold(text), self.vocabulary), separator)
+        found = []
+        rows = np.arange(states, dtype=np.int32)[:, None]
+        grams = count_ngrams(stream, self.order, states, separator) if len(stream) > 1 else None
+        for n in range(self.order):
+            count = np.zeros(0, np.int64) if grams is None else grams[n].count
+            if grams is None:
+                rows = np.zeros((0, n + 1), np.int32)
+            elif n:
+                place, last = np.divmod(grams[n].code, states)
+                rows = np.column_stack([rows[place], last.astype(np.int32)])
+            dealt = rows[:, 0] % self.pieces
+            kept = [(dealt == k) & (count > 0) for k in range(self.pieces)]
+            found += [NgramRows(rows[own], count[own]) for own in kept]
+        return found
+
+
+def count_held_ngrams(text: Held[Text], order: int, vocabulary: Vocabulary) -> list[NgramCounts]:
+    """The n-grams of orders 1 to `order` of all pieces of a text, as `count_ngrams` gives them."""
+    states, pieces = len(vocabulary), text.place.width
+    rows = list(text.map_totals(CountNgrams(vocabulary, order, pieces), itemgetter(1)))
+    found: list[NgramCounts] = []
+    for n in range(order):
+        own = rows[n * pieces : (n + 1) * pieces]
+        ids = np.concatenate([part.ids for part in own]).astype(np.int64)
+        count = np.concatenate([part.count for part in own])
+        if n:
+            code = _places(found, ids[:, :-1]) * states + ids[:, -1]
+            sort = np.argsort(code)
+            ids = ids[sort]
+            begins = ids[:, 0] == vocabulary.separator
+            found.append(NgramCounts(code[sort], count[sort], _places(found, ids[:, 1:]), begins))
+        else:
+            if not len(ids):
+                raise DataError("the corpus has no words. Are the files empty?")
+            unigrams = np.zeros(states, np.int64)
+            unigrams[ids[:, 0]] = count
+            nothing = np.zeros(states, np.int64)
+            found.append(NgramCounts(np.arange(states), unigrams, nothing, nothing.astype(bool)))
+    return found
+
+
+def _places(grams: Sequence[NgramCounts], ids: Counts) -> Counts:
+    """The place of each row of ids among the n-grams of its order."""
+    place = ids[:, 0]
+    for n in range(1, ids.shape[1]):
+        place = find_codes(grams[n].code, place * len(grams[0]) + ids[:, n])
+    return place

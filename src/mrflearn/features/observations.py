@@ -6,10 +6,12 @@ made and counted within the processor's cache: about two nanoseconds per clique 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import Columns, column_order, read_sample_chunks
+from mrflearn.io.samples import CHUNK_ROWS, Columns, SampleTable, column_order, read_sample_chunks
 from mrflearn.io.state_codes import StateCodes, place_of
 
 BLOCK = 1 << 17  # codes held at once
@@ -254,19 +256,20 @@ class CountShard:
     codes: StateCodes | None = None
     names: Sequence[str] | None = None
 
-    def __call__(self, path: PathLike) -> list[Float[Tensor, "x q"]]:
-        """For each scope the weight of every joint state of every clique."""
+    def __call__(self, rows: PathLike | SampleTable) -> list[Float[Tensor, "x q"]]:
+        """For each scope the weight of every joint state of every clique; of a file, or of rows."""
         total: list[Tensor] | None = None
-        for samples in self._samples(path):
+        for samples in self._samples(rows):
             counts = [samples.count(scope, sizes) for scope, sizes in self.scopes]
             pairs = zip(total or counts, counts, strict=True)
             total = counts if total is None else [one + other for one, other in pairs]
         if total is None:
-            raise DataError("holds no samples; at least one row is needed.", path=path)
+            raise DataError("holds no samples; at least one row is needed.", path=_path(rows))
         return total
 
-    def _samples(self, path: PathLike) -> Iterator[Samples]:
-        with closing(read_sample_chunks(path, columns=self.columns)) as chunks:
+    def _samples(self, given: PathLike | SampleTable) -> Iterator[Samples]:
+        path = _path(given)
+        with closing(sample_chunks(given, self.columns)) as chunks:
             for chunk in filter(len, chunks):
                 try:
                     order = column_order(self.names, chunk.names)
@@ -283,3 +286,37 @@ class CountShard:
                 except DataError as error:
                     raise DataError(error.problem, path=path) from error
                 yield replace(Samples.of(rows), missing=self.missing)
+
+
+def sample_chunks(rows: PathLike | SampleTable, columns: Columns | None) -> Generator[SampleTable]:
+    """The rows of a file a chunk at a time, or a table as it is."""
+    if isinstance(rows, SampleTable):
+        yield rows
+    else:
+        with closing(read_sample_chunks(rows, columns=columns)) as chunks:
+            yield from chunks
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """The task of one worker: the first chunk of a file, or the first rows of a table."""
+
+    columns: Columns | None
+
+    def __call__(self, rows: PathLike | SampleTable) -> SampleTable:
+        with closing(sample_chunks(rows, self.columns)) as chunks:
+            first = next(chunks)
+        own = first.values[:CHUNK_ROWS]
+        return first if len(own) == len(first) else replace(first, values=own.copy())
+
+
+def as_table(rows: Any) -> PathLike | SampleTable:
+    """Rows that an executor holds, as `CountShard` takes them: a file, a table, or an array."""
+    if isinstance(rows, str | os.PathLike | SampleTable):
+        return rows
+    return SampleTable(None, np.asarray(rows))
+
+
+def _path(rows: PathLike | SampleTable) -> PathLike | None:
+    """Where rows come from, if from a file."""
+    return None if isinstance(rows, SampleTable) else rows

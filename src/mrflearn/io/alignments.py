@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import Lines, PathLike, located, open_binary, write_text
+from mrflearn.io.files import Lines, PathLike, ending, located, open_binary, write_text
 
 Record: TypeAlias = tuple[int, str | None, str]  # the line on which it begins, name, letters
 Molecule = Literal["protein", "rna", "dna"]
@@ -117,7 +116,7 @@ def read_alignment(
     are kept in which it has a letter in upper case, as by plmc's -f, and positions are counted
     along it.
     """
-    drop_inserts = drop_inserts or str(path).removesuffix(".gz").lower().endswith(".a3m")
+    drop_inserts = drop_inserts or ending(path) == ".a3m"
     names: list[str] = []
     sequences: list[str] = []
     seen_from: tuple[str, str] | None = None  # name and letters of the focus, as they are
@@ -189,7 +188,7 @@ def _seen_from(alignment: Alignment, name: str, letters: str, aligned: str) -> A
 
 def holds_alignment(path: PathLike) -> bool:
     """Whether the name of a file, or else how it begins, says that aligned sequences are in it."""
-    if Path(str(path).removesuffix(".gz")).suffix.lower() in ENDINGS:
+    if ending(path) in ENDINGS:
         return True
     if str(path) == "-":  # what is read off a pipe is gone
         return False
@@ -227,14 +226,14 @@ def write_alignment(path: PathLike, alignment: Alignment, format: str = "auto") 
 
 
 def _by_ending(path: PathLike) -> str:
-    ending = Path(str(path).removesuffix(".gz")).suffix.lower()
-    if ending in ("", ".txt"):
-        return "aln" if ending else "fasta"
+    suffix = ending(path)
+    if suffix in ("", ".txt"):
+        return "aln" if suffix else "fasta"
     for name, endings in WRITTEN.items():
-        if ending in endings:
+        if suffix in endings:
             return name
     known = ", ".join((*ENDINGS, ".txt"))
-    raise DataError(f"no alignment is written as '{ending}'; there are {known}.", path=path)
+    raise DataError(f"no alignment is written as '{suffix}'; there are {known}.", path=path)
 
 
 def _first_words(names: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ MISSING = -1
 MISSING_TEXTS = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NULL", "null")
 MOST_WORDS = 100  # different answers of one column; with more it is a name, a date or a remark
 SPINS = (-1, 1)
-DOWN = -(2**62)  # a cell of a file that says -1, before it is known to be a spin
+DOWN = -2  # a cell of a file that says -1, before it is known to be a spin
 ORDERED_PAIRS = (
     ("no", "yes"),
     ("n", "y"),
@@ -42,7 +42,7 @@ ORDERED_PAIRS = (
 class Column(NamedTuple):
     """One variable of a table: its states (-1: missing), and their labels if it has any."""
 
-    states: NDArray[np.int64]
+    states: NDArray[np.signedinteger[Any]]
     labels: tuple[Label, ...] | None
 
 
@@ -160,15 +160,18 @@ class ColumnKinds:
     def resolve(
         self,
         names: tuple[str, ...] | None,
-        columns: Sequence[Column],
+        values: NDArray[np.signedinteger[Any]],
+        labels: Labels,
         lines: Sequence[int] | None = None,
-    ) -> tuple[NDArray[np.int64], bool, Labels | None]:
-        """States, whether all are spins, and labels; an error where a column has several kinds."""
-        values = np.stack([column.states for column in columns], axis=1)
-        labels = [column.labels for column in columns]
+    ) -> tuple[NDArray[np.signedinteger[Any]], bool, Labels | None]:
+        """States, whether all are spins, and labels; an error where a column has several kinds.
+
+        Values (rows x columns) are changed in place.
+        """
         down = values == DOWN
-        other = (values == 0) | (values > 1) | np.array([own is not None for own in labels])
-        self._tell_apart(names, columns, lines)
+        worded = np.array([own is not None for own in labels])
+        other = (values == 0) | (values > 1) | worded
+        self._tell_apart(names, values, labels, worded, lines)
         self.down |= down.any(axis=0)
         self.states |= other.any(axis=0)
         mixed = bool(self.down.any() and self.states.any())
@@ -182,31 +185,33 @@ class ColumnKinds:
         values[down] = 0
         self.given_as_spins = bool(self.down.any()) and not mixed
         if mixed:
-            labels = [SPINS if own else given for own, given in zip(self.down, labels, strict=True)]
+            pairs = zip(self.down, labels, strict=True)
+            labels = tuple(SPINS if own else given for own, given in pairs)
         plain = all(own is None for own in labels)
-        kept = None if plain else tuple(labels)
-        return values, self.given_as_spins, kept
+        return values, self.given_as_spins, None if plain else labels
 
     def _tell_apart(
         self,
         names: tuple[str, ...] | None,
-        columns: Sequence[Column],
+        values: NDArray[np.signedinteger[Any]],
+        labels: Labels,
+        worded: NDArray[np.bool_],
         lines: Sequence[int] | None,
     ) -> None:
         """Raises `DataError` where a column of numbers goes on in words, or the other way round."""
-        for place, (states, labels) in enumerate(columns):
-            seen = states != MISSING
-            if not seen.any():
-                continue
-            (self.numbers if labels is None else self.words)[place] = True
-            if self.numbers[place] and self.words[place]:
-                row = int(seen.argmax())
-                answer = states[row] if labels is None else labels[states[row]]
-                raise DataError(
-                    f"column {place if names is None else names[place]} has numbers in some rows "
-                    f"and words in others; here it has {answer!r}.",
-                    line=None if lines is None else lines[row],
-                )
+        seen = (values != MISSING).any(axis=0)
+        self.numbers |= seen & ~worded
+        self.words |= seen & worded
+        mixed = self.numbers & self.words & seen
+        if mixed.any():
+            place = int(mixed.argmax())
+            row = int((values[:, place] != MISSING).argmax())
+            state, own = values[row, place], labels[place]
+            raise DataError(
+                f"column {place if names is None else names[place]} has numbers in some rows "
+                f"and words in others; here it has {state if own is None else own[state]!r}.",
+                line=None if lines is None else lines[row],
+            )
 
 
 def columns_of(table: Any) -> list[tuple[str, NDArray[Any], Sequence[Any] | None]] | None:

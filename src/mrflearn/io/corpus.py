@@ -33,6 +33,7 @@ from mrflearn.io.files import (
     runs,
     write_text,
 )
+from mrflearn.io.remote import listing, plain, url_of
 
 # Tokenised text: one sentence a line, tokens set apart by white space.
 
@@ -170,7 +171,9 @@ def _is_list(given: Any) -> bool:
 
 
 def _files(path: PathLike) -> list[PathLike]:
-    folder = Path(path)
+    if url := url_of(path):
+        return list(listing(url))
+    folder = Path(plain(path))
     if str(path) == "-" or not folder.is_dir():
         return [path]
     found = [file for file in sorted(folder.iterdir()) if file.is_file()]
@@ -291,10 +294,10 @@ def count_words(*paths: PathLike) -> Counter[str]:
 
 
 Text: TypeAlias = PathLike | Iterable[Sequence[str]]
-Held: TypeAlias = PathLike | list[Sequence[str]]
+HeldText: TypeAlias = PathLike | list[Sequence[str]]
 
 
-def hold(text: Text) -> Held:
+def hold(text: Text) -> HeldText:
     """The corpus in a form that can be read twice: its path, or a list of its sentences."""
     if isinstance(text, (str, os.PathLike)):
         if "\n" in str(text):
@@ -323,14 +326,19 @@ def check_sentences(sentences: Iterable[Any]) -> None:
                     raise DataError(f"sentence {number} has {word!r:.40} where a word should be.")
 
 
-def count_corpus(text: Held) -> Counter[str]:
+def count_corpus(text: HeldText) -> Counter[str]:
     """How often each word occurs."""
     if isinstance(text, list):
         return Counter(chain.from_iterable(text))
     return count_words(text)
 
 
-def encode_corpus(text: Held, vocabulary: Vocabulary) -> NDArray[np.int32]:
+def count_text_words(text: Text) -> Counter[str]:
+    """How often each word occurs, in a text as users hand it over."""
+    return count_corpus(hold(text))
+
+
+def encode_corpus(text: HeldText, vocabulary: Vocabulary) -> NDArray[np.int32]:
     """The ids of all words, with `LINE_END_ID` after each sentence."""
     if isinstance(text, list):
         ids = vocabulary.encode(chain.from_iterable(text))

@@ -1,15 +1,18 @@
-"""Opening text files, plain or gzipped, with `path:line` in every error; writing atomically.
+"""Opening text files, plain or compressed, with `path:line` in every error; writing atomically.
 
-What a file may ask of memory is bounded: a line by `MRFLEARN_MAX_LINE` bytes, what is read at once
-by `MRFLEARN_MAX_FILE` bytes, and a gzip file by the ratio `MRFLEARN_MAX_GZIP_RATIO` of its content
-to its size.  These environment variables set other limits.
+A path may be a URL that fsspec opens.  What is compressed by gzip, bzip2, xz or Zstandard is known
+by its first bytes.  What a file may ask of memory is bounded: a line by `MRFLEARN_MAX_LINE` bytes,
+what is read at once by `MRFLEARN_MAX_FILE` bytes, and a compressed file by the ratio
+`MRFLEARN_MAX_GZIP_RATIO` of its content to its size.  These environment variables set other limits.
 """
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
+import lzma
 import math
 import os
 import re
@@ -22,11 +25,19 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TextIO, TypeVar
 
-from mrflearn.errors import DataError, StorageError
+from mrflearn.errors import DataError, MissingExtraError, StorageError
+from mrflearn.io.remote import opened as opened_url
+from mrflearn.io.remote import plain, replaced, url_of
 
 PathLike = str | os.PathLike[str]
 Item = TypeVar("Item")
-GZIP_MAGIC = b"\x1f\x8b"
+MAGIC = {
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "bzip2": re.compile(rb"BZh[1-9]1AY"),
+    "xz": re.compile(rb"\xfd7zXZ\x00"),
+    "Zstandard": re.compile(rb"\(\xb5/\xfd"),
+}
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 BUFFER_BYTES = 1 << 17
 PIECE_BYTES = 1 << 20
 LIMITS = {
@@ -46,8 +57,8 @@ class _Source(io.RawIOBase):
     `zipped`, may not grow out of all proportion to the file.
     """
 
-    def __init__(self, stream: Any, zipped: _Source | None = None) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, zipped: _Source | None = None, kind: str = "gzip") -> None:
+        self._stream, self._kind = stream, kind
         self._zipped = zipped
         self._ratio = 0 if zipped is None else limit("MRFLEARN_MAX_GZIP_RATIO")
         self.seen = 0
@@ -59,17 +70,22 @@ class _Source(io.RawIOBase):
         try:
             # read1 hands over what has arrived: a pipe's first lines need not wait for its last.
             data = self._stream.read1(len(buffer))
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            problem = f"damaged gzip file ({error}). Was it cut short in a copy or download?"
+        except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+            problem = (
+                f"damaged {self._kind} file ({error}). Was it cut short in a copy or download?"
+            )
             raise DataError(problem) from error
         except OSError as error:
+            if self._zipped is not None and self._kind != "gzip":  # bz2 and Arrow say so of damage
+                problem = f"damaged {self._kind} file ({error}). Was it cut short in a copy?"
+                raise DataError(problem) from error
             raise DataError(f"cannot be read: {error}.") from error
         buffer[: len(data)] = data
         self.seen += len(data)
         zipped = self._zipped
         if zipped is not None and self.seen > max(GZIP_FLOOR, self._ratio * zipped.seen):
             raise DataError(
-                f"{zipped.seen:,} bytes of gzip have become {self.seen:,} bytes, more than "
+                f"{zipped.seen:,} compressed bytes have become {self.seen:,} bytes, more than "
                 f"{self._ratio} times as many. If this is no attack, unzip the file first, or set "
                 "MRFLEARN_MAX_GZIP_RATIO to a larger number."
             )
@@ -98,22 +114,49 @@ def located(path: PathLike) -> Iterator[None]:
 
 @contextmanager
 def open_binary(path: PathLike) -> Iterator[BinaryIO]:
-    """Bytes of a file or pipe, unzipped where they are gzip; `-` is standard input.
+    """Bytes of a file, URL or pipe, unzipped where they are compressed; `-` is standard input.
 
     Data errors of the block name the file.
     """
     with located(path), ExitStack() as opened:
         try:
-            standard = str(path) == "-"
-            raw: Any = sys.stdin.buffer if standard else opened.enter_context(Path(path).open("rb"))
+            url = url_of(path)
+            raw: Any = sys.stdin.buffer
+            if str(path) != "-":
+                raw = opened_url(url) if url else Path(plain(path)).open("rb")  # noqa: SIM115
+                raw = opened.enter_context(raw)
         except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
             raise DataError(f"cannot be read: {getattr(error, 'strerror', error)}.") from error
         counted = _Source(raw)
         stream: io.BufferedReader[_Source] = io.BufferedReader(counted, BUFFER_BYTES)
-        if stream.peek(2)[:2] == GZIP_MAGIC:
-            unzipped = opened.enter_context(gzip.GzipFile(fileobj=stream))
-            stream = io.BufferedReader(_Source(unzipped, counted), BUFFER_BYTES)
+        begun = stream.peek(8)
+        if kind := next((own for own, magic in MAGIC.items() if magic.match(begun)), None):
+            unzipped = opened.enter_context(_unzipped(stream, kind))
+            stream = io.BufferedReader(_Source(unzipped, counted, kind), BUFFER_BYTES)
         yield stream
+
+
+def _unzipped(stream: Any, kind: str) -> Any:
+    """The content of a compressed stream."""
+    if kind == "gzip":
+        return gzip.GzipFile(fileobj=stream)
+    if kind == "bzip2":
+        return bz2.BZ2File(stream)
+    if kind == "xz":
+        return lzma.LZMAFile(stream)
+    try:
+        from pyarrow import CompressedInputStream, PythonFile
+    except ImportError as missing:
+        raise MissingExtraError(
+            "files compressed by Zstandard need pyarrow: pip install 'mrflearn[parquet]'"
+        ) from missing
+    return io.BufferedReader(CompressedInputStream(PythonFile(stream, "r"), "zstd"))
+
+
+def ending(path: PathLike) -> str:
+    """The ending of a name, in small letters, apart from that of a compression."""
+    name = Path(path)
+    return Path(name.stem if name.suffix in COMPRESSED else name).suffix.lower()
 
 
 def read_bytes(path: PathLike) -> bytes:
@@ -259,9 +302,11 @@ def write_binary(path: PathLike) -> Iterator[BinaryIO]:
 def _destination(path: PathLike) -> AbstractContextManager[BinaryIO]:
     if str(path) == "-":
         return nullcontext(sys.stdout.buffer)
+    if url := url_of(path):
+        return replaced(url)
     if "\0" in str(path):
         raise DataError("cannot be written: there is a NUL character in its name.")
-    target = Path(path)
+    target = Path(plain(path))
     if target.is_dir():
         raise DataError("cannot be written: it is a folder.")
     if target.exists() and not target.is_file():

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal
 
 from mrflearn.errors import DataError, warn_user
@@ -22,7 +21,7 @@ from mrflearn.io.bif import read_bif, write_bif
 from mrflearn.io.conllu import ConlluSentence, read_conllu, write_conllu
 from mrflearn.io.corpus import read_sentences, split_tokens, write_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite, write_crfsuite
-from mrflearn.io.files import Lines, PathLike, write_text
+from mrflearn.io.files import Lines, PathLike, ending, write_text
 from mrflearn.io.graphs import SUFFIXES, read_graphs, write_graphs
 from mrflearn.io.grmm import read_grmm, write_grmm
 from mrflearn.io.ptb import read_trees, write_trees
@@ -371,7 +370,7 @@ FORMATS: dict[str, Format] = {
 
 def guess_format(path: PathLike) -> str:
     """The format that the ending of a file's name stands for."""
-    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    suffix = ending(path)
     for name, known in FORMATS.items():
         if suffix in known.suffixes:
             return name

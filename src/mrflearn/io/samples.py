@@ -17,9 +17,9 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -42,12 +42,15 @@ from mrflearn.io.answers import (
 from mrflearn.io.files import (
     Lines,
     PathLike,
+    ending,
     located,
     read_bytes,
     to_number,
     write_binary,
     write_text,
 )
+from mrflearn.io.remote import opened as opened_url
+from mrflearn.io.remote import plain, url_of
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 Columns: TypeAlias = Sequence[str | int]
@@ -56,6 +59,7 @@ States: TypeAlias = NDArray[np.integer[Any]]
 LARGEST_STATE = 2**31 - 1
 CHUNK_ROWS = 1 << 16
 CHUNK_CHARACTERS = 1 << 23  # of the lines of one chunk: a row may have 100,000 variables
+CHUNK_CELLS = 1 << 24  # of one chunk of a parquet file
 LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
 
 
@@ -207,7 +211,7 @@ def write_samples(
 def _by_name(path: PathLike, given: Format) -> Format:
     if given != "auto":
         return given
-    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    suffix = ending(path)
     if suffix == ".npz":
         raise DataError("an npz file holds several arrays. Save one of them by np.save.", path=path)
     endings: tuple[Format, ...] = ("npy", "csv", "digits", "parquet")
@@ -288,14 +292,19 @@ def _text_chunks(
     cells = _cells(first, separator)
     picked = _choose(columns, cells, len(cells))
     names = _names([cells[i] for i in picked], columns)
-    above = [(lines.number, cells)] if names is None else []
-    numbered = chain(above, ((lines.number, _cells(line, separator)) for line in filled))
+    above = [(lines.number, first)] if names is None else []
+    numbered = chain(above, ((lines.number, line) for line in filled))
     kinds = ColumnKinds(len(picked))
     table = list(islice(numbered, rows))
     while True:
-        columns_read = _states(table, len(cells), picked, names)
         lines_read = [line for line, _ in table]
-        values, spins, labels = kinds.resolve(names, columns_read, lines_read)
+        digits = _single_digits(table, len(cells), separator)
+        if digits is not None:
+            found = digits[:, picked], (None,) * len(picked)
+        else:
+            split = [(number, _cells(line, separator)) for number, line in table]
+            found = _stacked(_states(split, len(cells), picked, names))
+        values, spins, labels = kinds.resolve(names, *found, lines_read)
         yield SampleTable(names, values, spins, labels=labels)
         table = list(islice(numbered, rows))
         if not table:
@@ -316,6 +325,27 @@ def _cells(line: str, separator: str | None) -> list[str]:
         return next(csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True))
     except csv.Error as error:
         raise DataError(f"quotes do not close: {error}.") from error
+
+
+def _single_digits(
+    chunk: Sequence[tuple[int, str]], width: int, separator: str | None
+) -> NDArray[np.int8] | None:
+    """The states of lines such as `0,1,1`, which are read as bytes; None where any is not so."""
+    size = 2 * width - 1
+    if not chunk or any(len(line) != size or not line.isascii() for _, line in chunk):
+        return None
+    table = np.frombuffer("".join([line for _, line in chunk]).encode(), np.uint8)
+    table = table.reshape(len(chunk), size)
+    digits = table[:, ::2] - np.uint8(ord("0"))  # below it, it is large
+    if digits.max() > 9 or bool((table[:, 1::2] != ord(separator or " ")).any()):
+        return None
+    return digits.view(np.int8)
+
+
+def _stacked(columns: Sequence[Column]) -> tuple[NDArray[np.signedinteger[Any]], Labels]:
+    """The states of all columns, rows x columns, and their labels."""
+    values = np.stack([column.states for column in columns], axis=1)
+    return values, tuple(column.labels for column in columns)
 
 
 def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | None:
@@ -366,7 +396,8 @@ def _states(
             line=chunk[wrong // len(picked)][0],
         )
     known = {text: MISSING if state is None else state for text, state in states.items()}
-    flat = np.fromiter(map(known.__getitem__, cells), np.int64, len(cells))
+    narrow = np.min_scalar_type(min(DOWN, -1 - max(known.values(), default=0)))
+    flat = np.fromiter(map(known.__getitem__, cells), narrow, len(cells))
     columns = [Column(own, None) for own in flat.reshape(len(chunk), len(picked)).T]
     for place in range(len(picked)) if words else ():
         own = cells[place :: len(picked)]
@@ -562,13 +593,17 @@ def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Itera
     except ImportError as missing:
         raise MissingExtraError("needs pyarrow: pip install 'mrflearn[parquet]'") from missing
     try:
-        with ParquetFile(path) as file:
+        with ExitStack() as opened:
+            url = url_of(path)
+            source = opened.enter_context(opened_url(url)) if url else plain(path)
+            file = opened.enter_context(ParquetFile(source))
             header = [str(name) for name in file.schema_arrow.names]
             names = tuple(header[i] for i in _choose(columns, header, len(header)))
             empty, kinds = True, ColumnKinds(len(names))
+            rows = max(1, min(rows, CHUNK_CELLS // max(1, len(names))))
             for batch in file.iter_batches(batch_size=rows, columns=list(names)):
                 states = [_column_states(batch.column(name), name) for name in names]
-                values, spins, labels = kinds.resolve(names, states)
+                values, spins, labels = kinds.resolve(names, *_stacked(states))
                 yield SampleTable(names, values, spins, labels=labels)
                 empty = False
             if empty:
@@ -584,6 +619,14 @@ def _column_states(column: Any, name: str) -> Column:
     states = None
     if kind in ("string", "large_string", "bool") or kind.startswith("dictionary"):
         return column_of(np.array(column.to_pylist(), dtype=object), name)
+    if kind.startswith(("int", "uint")) and not column.null_count and len(column):
+        whole = column.to_numpy()
+        low, high = int(whole.min()), int(whole.max())
+        if low >= MISSING and high <= LARGEST_STATE:
+            states = whole.astype(np.min_scalar_type(min(DOWN, -1 - high)))
+            if low == MISSING:
+                states[states == MISSING] = DOWN
+            return Column(states, None)
     if kind in ("float", "double") or kind.startswith(("int", "uint")):
         # pandas keeps whole numbers as floats where some are missing.
         figures = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)

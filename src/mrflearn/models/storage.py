@@ -13,6 +13,7 @@ import json
 import math
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ import safetensors
 from mrflearn import __version__
 from mrflearn.errors import StorageError
 from mrflearn.io.files import check_folder, new_draft, remove_drafts, sync_folder
+from mrflearn.io.remote import download, exists, joined, plain, upload, url_of
 
 if TYPE_CHECKING:  # a target is checked before torch is needed
     from torch import Tensor
@@ -60,7 +62,13 @@ def write_model(
     finds the old model or the new one.  Elsewhere the old one steps aside first, so that the name
     is free for a moment.  What a killed process left beside it is removed.
     """
-    target = Path(os.path.realpath(path))
+    if url := url_of(path):
+        check_target(url, overwrite=overwrite)
+        with tempfile.TemporaryDirectory() as folder:
+            write_model(Path(folder, "model"), model)
+            upload(str(Path(folder, "model")), url)
+        return
+    target = Path(os.path.realpath(plain(path)))
     check_target(target, overwrite=overwrite)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +92,13 @@ def write_model(
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Raises `StorageError` where something stands that must not be lost, or nothing can stand."""
-    target = Path(path)
+    if url := url_of(path):
+        if exists(url) and not (exists(joined(url, CONFIG)) and overwrite):
+            raise StorageError(
+                f"{url} exists. Choose another name, or replace a model by overwrite=True."
+            )
+        return
+    target = Path(plain(path))
     check_folder(next(own for own in target.absolute().parents if own.exists()), target)
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
@@ -100,7 +114,11 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = False) -> No
 
 def read_model(path: str | os.PathLike[str], *, device: str = "cpu") -> StoredModel:
     """The stored model; `StorageError` says what is wrong with a directory that holds none."""
-    folder = Path(path)
+    if url := url_of(path):
+        with tempfile.TemporaryDirectory() as copy:
+            download(url, copy)
+            return read_model(copy, device=device)
+    folder = Path(plain(path))
     while True:
         before = _identity(folder)
         # Where another process has just replaced the model, the files may be of two.

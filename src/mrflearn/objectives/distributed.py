@@ -1,103 +1,120 @@
-"""Value and gradient of an estimator summed over partitions of the data, wherever they are."""
+"""Value and gradient of an estimator summed over parts of the data, which stay where they are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import NamedTuple, TypeAlias, final
-from uuid import uuid4
+from dataclasses import dataclass, replace
+from typing import final
 
 import torch
 from torch import Tensor
 
 from mrflearn.execution.executor import Executor
+from mrflearn.execution.held import Held
 from mrflearn.execution.resources import Threads
-from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.held_chains import Batch, NumberedBatch, without_names
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.objectives.base import Evaluation, Objective, Vector, numbered, total, under
+from mrflearn.objectives.base import Evaluation, Objective, Vector, total, under
 from mrflearn.objectives.field_objectives import Principle, field_objective
 
 State = dict[str, Tensor]
+NumberedObjective = tuple[str, Objective[LogLinearField]]
 
 
-class _Partition(NamedTuple):
-    """Some of the examples by their number in one training; `start`: where evaluation starts from.
-
-    The share, what `field_objective` takes, is None where the worker should have it already.
-    """
-
-    training: str
-    number: int
-    start: State
-    share: tuple[LogLinearField, FieldBatch, Principle] | None
+def hold_batch(batch: Batch, place: Executor) -> Held[NumberedBatch]:
+    """The examples of a batch in parts of about equal size, where an executor runs."""
+    count, sizes = place.width, batch.sizes
+    last = (sizes.cumsum(0) * count - 1).div(max(1, int(sizes.sum())), rounding_mode="floor")
+    lengths = last.clamp_(0, count - 1).unique_consecutive(return_counts=True)[1]
+    parts = torch.arange(len(sizes)).split(lengths.tolist())
+    examples = (without_names(batch.examples(own)) for own in parts)
+    return place.hold((str(k), own) for k, own in enumerate(examples))
 
 
-_Answer: TypeAlias = tuple[Evaluation, bool, State] | None
-_COMPILED: dict[tuple[str, int], Objective[LogLinearField]] = {}  # of this worker
-
-
-def _evaluate(vector: Vector, partition: _Partition) -> _Answer:
-    """The task of a worker: a partition at one vector, whether it converged, and its warm start.
-
-    None: this worker has not got the share.
-    """
-    training, number, start, share = partition
-    if (training, number) not in _COMPILED:
-        if share is None:
-            return None
-        if any(other != training for other, _ in _COMPILED):
-            _COMPILED.clear()  # an earlier training is over
-        _COMPILED[training, number] = field_objective(*share, Threads(1))
-    objective = _COMPILED[training, number]
-    objective.restore(start)
-    found = objective(vector)
-    objective.commit()
-    doubled = replace(found, gradient=found.gradient.double())
-    return doubled, objective.converged, objective.state()
-
-
-@final
-@dataclass(eq=False)
-class Distributed(Objective[LogLinearField]):
-    """An objective whose partitions are worked on by an executor.
-
-    Examples travel once to every worker that is asked about them, which keeps them; from then on
-    only vectors and sums do.  Warm starts travel too, so that answers do not depend on who gives
-    them.
-    """
+@dataclass(frozen=True, eq=False)
+class Compile:
+    """What a worker makes of its part of the data: the objective of that part."""
 
     model: LogLinearField
     principle: Principle
-    batches: list[FieldBatch]
-    executor: Executor
-    training: str = field(default_factory=lambda: uuid4().hex)
-    sent: bool = False
-    converged: bool = True
 
-    def __post_init__(self) -> None:
-        self.restore({})
+    def __call__(self, part: NumberedBatch) -> NumberedObjective:
+        number, batch = part
+        if not int(batch.sizes.sum()):
+            return number, _Nothing(self.model)
+        return number, field_objective(self.model, batch, self.principle, Threads(1))
+
+
+class _Nothing(Objective[LogLinearField]):
+    """Zero: the objective of no examples."""
+
+    def __init__(self, model: LogLinearField) -> None:
+        self.model = model
+
+    def __call__(self, vector: Vector) -> Evaluation:
+        return Evaluation(vector.new_zeros((), dtype=torch.float64), torch.zeros_like(vector))
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """Value and gradient of some parts, whether all converged, and the warm start of each."""
+
+    found: Evaluation
+    converged: bool
+    states: dict[str, State]
+
+    def __add__(self, other: _Answer) -> _Answer:
+        return _Answer(
+            total((self.found, other.found)),
+            self.converged and other.converged,
+            self.states | other.states,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Evaluate:
+    """The task of a worker: a part at one vector, beginning with the messages that are given."""
+
+    vector: Vector
+    starts: dict[str, State]  # those that are not empty
+
+    def __call__(self, part: NumberedObjective) -> _Answer:
+        number, objective = part
+        objective.restore(self.starts.get(number, {}))
+        found = objective(self.vector)
+        objective.commit()
+        state = objective.state()
+        doubled = replace(found, gradient=found.gradient.double())
+        return _Answer(doubled, objective.converged, {number: state} if state else {})
+
+
+@final
+class Distributed(Objective[LogLinearField]):
+    """The sum of the objectives of parts of the data that an executor holds.
+
+    The data were sent before and are compiled where they are, once; only the vector is sent, and
+    one sum comes back.  Messages of belief propagation travel too, so that answers do not depend on
+    who gives them.
+    """
+
+    def __init__(
+        self, model: LogLinearField, principle: Principle, parts: Held[NumberedBatch]
+    ) -> None:
+        self.model, self.principle = model, principle
+        self.held = parts.then(Compile(model, principle))
+        self._starts: dict[str, State] = {}
+        self._latest: dict[str, State] = {}
+        self._converged = True
 
     @torch.no_grad()
     def __call__(self, vector: Vector) -> Evaluation:
-        """Nats, summed over all partitions."""
-        answers = self._ask(vector, range(len(self.batches)), with_share=not self.sent)
-        lost = [k for k, own in answers.items() if own is None]
-        answers |= self._ask(vector, lost, with_share=True) if lost else {}
-        found, converged, self.latest = zip(*filter(None, answers.values()), strict=True)
-        self.sent, self.converged = True, all(converged)
-        summed = total(found)
-        return replace(summed, gradient=summed.gradient.to(vector.dtype))
+        """Nats, summed over all parts."""
+        answer = self.held.total(_Evaluate(vector.detach().clone(), self._starts))
+        self._latest, self._converged = answer.states, answer.converged
+        return replace(answer.found, gradient=answer.found.gradient.to(vector.dtype))
 
-    def _ask(
-        self, vector: Tensor, numbers: Sequence[int], *, with_share: bool
-    ) -> dict[int, _Answer]:
-        partitions = []
-        for k in numbers:
-            share = (self.model, self.batches[k], self.principle) if with_share else None
-            partitions.append(_Partition(self.training, k, self.starts[k], share))
-        found = self.executor.map(partial(_evaluate, vector), partitions)
-        return dict(zip(numbers, found, strict=True))
+    @property
+    def converged(self) -> bool:
+        return self._converged
 
     @property
     def branches(self) -> bool:
@@ -106,13 +123,14 @@ class Distributed(Objective[LogLinearField]):
 
     def commit(self) -> None:
         """From now on messages start from those of the last evaluation."""
-        self.starts = self.latest
+        self._starts = self._latest
 
     def state(self) -> State:
         """The messages that evaluations start from."""
-        return numbered(self.starts)
+        pairs = ((k, name, own) for k, held in self._starts.items() for name, own in held.items())
+        return {f"{k}.{name}": own for k, name, own in pairs}
 
     def restore(self, state: State) -> None:
         """Take over what `state` gave."""
-        own = tuple(under(f"{k}.", state) for k in range(len(self.batches)))
-        self.starts = self.latest = own
+        parts = {name.partition(".")[0] for name in state}
+        self._starts = self._latest = {k: under(f"{k}.", state) for k in sorted(parts)}

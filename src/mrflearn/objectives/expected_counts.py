@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import TypeAlias, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.execution.executor import Executor
+from mrflearn.execution.held import Held
 from mrflearn.inference.charts import inside_outside, log_partition
 from mrflearn.models.composite_lm import (
     CompositeModel,
+    CompositeShape,
     Tables,
     TokenBatch,
     expected_levels,
@@ -28,6 +29,7 @@ from mrflearn.models.composite_lm import (
 )
 
 Documents = Float[Tensor, "d h"]  # the topic shares of each
+ShapedBatch: TypeAlias = tuple[CompositeShape, TokenBatch]
 
 
 @final
@@ -93,11 +95,33 @@ class ExpectedCounts:
         return Expected(value, impossible, tables, weights, tags, rules, start, shares)
 
 
-def expect(
-    model: CompositeModel, documents: Documents, batches: Sequence[TokenBatch], executor: Executor
-) -> Expected:
+@final
+@dataclass(frozen=True, eq=False)
+class WithShape:
+    """A batch and what never changes of the model beside it: n-grams and wiring of the grammar."""
+
+    shape: CompositeShape
+
+    def __call__(self, batch: TokenBatch) -> ShapedBatch:
+        return self.shape, batch
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Expect:
+    """The E step of a batch that an executor holds: only numbers are sent."""
+
+    numbers: dict[str, Tensor]
+    documents: Documents
+
+    def __call__(self, part: ShapedBatch) -> Expected:
+        shape, batch = part
+        return ExpectedCounts(CompositeModel.of(shape, self.numbers), self.documents)(batch)
+
+
+def expect(model: CompositeModel, documents: Documents, text: Held[ShapedBatch]) -> Expected:
     """The E step: expected counts over all batches; an error where a sentence is impossible."""
-    found: Expected = executor.total(ExpectedCounts(model, documents), batches)
+    found: Expected = text.total(_Expect(model.tensors(), documents))
     if found.impossible:
         raise TrainingError(
             f"{found.impossible} sentences cannot be produced by the grammar at all: no derivation "
