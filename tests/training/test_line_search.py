@@ -21,8 +21,8 @@ def counted(value, slope):
 
 
 def satisfies(found, start):
-    lower = found.value <= start.value + 1e-4 * found.step * start.slope
-    return lower and abs(found.slope) <= 0.9 * abs(start.slope)
+    lower = found.value <= start.value + 1e-4 * found.step * start.derivative
+    return lower and abs(found.derivative) <= 0.9 * abs(start.derivative)
 
 
 # The test functions of More & Thuente (1994), section 5, by value and slope.

@@ -29,7 +29,7 @@ def show(memory, step, gradients, steepest_is_gradient=True):
     memory.step.copy_(step)
     memory.trial.copy_(gradients[0])
     measured = memory.measure(*gradients).double().numpy()
-    assert memory.slope(measured) == pytest.approx(float(step.dot(gradients[0])), rel=1e-3)
+    assert memory.derivative(measured) == pytest.approx(float(step.dot(gradients[0])), rel=1e-3)
     memory.accept(measured, steepest_is_gradient=steepest_is_gradient)
 
 
