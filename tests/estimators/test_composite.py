@@ -115,6 +115,16 @@ def test_a_sentence_does_not_help_to_score_itself(whole: CompositeLanguageModel)
     assert whole.score_samples([TEST[0][:1], TEST[0][:1]])[1] == pytest.approx(first[0], abs=1e-9)
 
 
+def test_no_token_looks_ahead(whole: CompositeLanguageModel) -> None:
+    kept, words = TEST[0][:2], TEST[0][2]
+    before = sum(len(own) + 1 for own in kept) + 2
+    first = whole.source_scores([TEST[0]])
+    other = whole.source_scores([[*kept, [*words[:2], "zebra", "the"]], TEST[1]])
+    assert other.mixed[:before] == pytest.approx(first.mixed[:before], abs=1e-12)
+    for name, column in other.columns.items():
+        assert column[:before] == pytest.approx(first.columns[name][:before], abs=1e-12), name
+
+
 def test_save_load_clone_sample(tmp_path: Path, whole: CompositeLanguageModel) -> None:
     whole.save(tmp_path / "m")
     back = mrflearn.load(tmp_path / "m")
