@@ -394,11 +394,12 @@ def label_pair_counts(labels: CompiledLabels, moves: Int64[Tensor, "n 2"]) -> In
     """How often each pair of neighbouring labels was met; between sets all they may form."""
     states, shape = labels.states[moves], (max(len(labels.names), 1),) * 2
     known = (states != UNKNOWN).all(dim=1)
-    counts = torch.bincount(cells_of(states[known], shape), minlength=math.prod(shape))
+    cells, size = cells_of(states[known], shape), math.prod(shape)
+    counts: Int64[Tensor, " q"] = torch.bincount(cells, minlength=size)
     if not bool(known.all()):
         allowed = labels.allowed_states()
         open_ones = (allowed[token].long() for token in moves[~known].t())
-        counts = counts + torch.einsum("ks,kt->st", *open_ones).flatten()
+        counts.add_(torch.einsum("ks,kt->st", *open_ones).flatten())
     return counts
 
 

@@ -44,13 +44,14 @@ from mrflearn.io.files import (
     PathLike,
     ending,
     located,
+    plain,
     read_bytes,
     to_number,
+    url_of,
     write_binary,
     write_text,
 )
 from mrflearn.io.remote import opened as opened_url
-from mrflearn.io.remote import plain, url_of
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 Columns: TypeAlias = Sequence[str | int]
@@ -284,8 +285,8 @@ def _text_chunks(
     if chosen == "digits":
         width = len(first.strip())
         picked = _choose(columns, None, width)
-        digits = ((lines.number, line.strip()) for line in chain([first], filled))
-        while chunk := list(islice(digits, rows)):
+        stripped = ((lines.number, line.strip()) for line in chain([first], filled))
+        while chunk := list(islice(stripped, rows)):
             yield SampleTable(None, _digit_states(chunk, width)[:, picked])
         return
     separator = _separator(first, chosen)
@@ -300,11 +301,12 @@ def _text_chunks(
         lines_read = [line for line, _ in table]
         digits = _single_digits(table, len(cells), separator)
         if digits is not None:
-            found = digits[:, picked], (None,) * len(picked)
+            states: NDArray[np.signedinteger[Any]] = digits[:, picked]
+            named: Labels = (None,) * len(picked)
         else:
             split = [(number, _cells(line, separator)) for number, line in table]
-            found = _stacked(_states(split, len(cells), picked, names))
-        values, spins, labels = kinds.resolve(names, *found, lines_read)
+            states, named = _stacked(_states(split, len(cells), picked, names))
+        values, spins, labels = kinds.resolve(names, states, named, lines_read)
         yield SampleTable(names, values, spins, labels=labels)
         table = list(islice(numbered, rows))
         if not table:
