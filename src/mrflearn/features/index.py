@@ -394,19 +394,20 @@ def label_pair_counts(labels: CompiledLabels, moves: Int64[Tensor, "n 2"]) -> In
     """How often each pair of neighbouring labels was met; between sets all they may form."""
     states, shape = labels.states[moves], (max(len(labels.names), 1),) * 2
     known = (states != UNKNOWN).all(dim=1)
-    cells, size = cells_of(states[known], shape), math.prod(shape)
-    counts: Int64[Tensor, " q"] = torch.bincount(cells, minlength=size)
+    counts = torch.bincount(cells_of(states[known], shape), minlength=math.prod(shape))
     if not bool(known.all()):
         allowed = labels.allowed_states()
         open_ones = (allowed[token].long() for token in moves[~known].t())
-        counts.add_(torch.einsum("ks,kt->st", *open_ones).flatten())
+        counts = counts + torch.einsum("ks,kt->st", *open_ones).flatten()
     return counts
 
 
 def seen_triples(labels: CompiledLabels, lengths: Int64[Tensor, " b"]) -> Int64[Tensor, " g"]:
     """The triples of neighbouring labels that were met."""
     states = labels.states[neighbours(lengths, 3)]
-    return cells_of(states[(states != UNKNOWN).all(dim=1)], (len(labels.names),) * 3).unique()
+    known = states[(states != UNKNOWN).all(dim=1)]
+    triples: Tensor = cells_of(known, (len(labels.names),) * 3).unique()
+    return triples
 
 
 def weighted_triples(
