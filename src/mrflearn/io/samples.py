@@ -602,9 +602,7 @@ def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Itera
             empty, kinds = True, ColumnKinds(len(names))
             rows = max(1, min(rows, CHUNK_CELLS // max(1, len(names))))
             for batch in file.iter_batches(batch_size=rows, columns=list(names)):
-                states = [_column_states(batch.column(name), name) for name in names]
-                values, spins, labels = kinds.resolve(names, *_stacked(states))
-                yield SampleTable(names, values, spins, labels=labels)
+                yield arrow_samples(batch.select(list(names)), kinds)
                 empty = False
             if empty:
                 yield SampleTable(names, np.zeros((0, len(names)), dtype=np.int64))
@@ -612,6 +610,15 @@ def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Itera
         raise
     except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
         raise DataError(f"not a readable parquet file: {error}.") from error
+
+
+def arrow_samples(rows: Any, kinds: ColumnKinds | None = None) -> SampleTable:
+    """The samples of a table of pyarrow or a part of it; `kinds` are those of earlier parts."""
+    names = tuple(rows.schema.names)
+    states = _stacked([_column_states(rows.column(name), name) for name in names])
+    kinds = ColumnKinds(len(names)) if kinds is None else kinds
+    values, spins, labels = kinds.resolve(names, *states)
+    return SampleTable(names, values, spins, labels=labels)
 
 
 def _column_states(column: Any, name: str) -> Column:
