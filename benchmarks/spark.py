@@ -5,8 +5,8 @@
     python benchmarks/spark.py --only wide             # a 300 x 300 grid from csv shards: memory
     python benchmarks/spark.py --scale 0.1             # smaller data
 
-The same job runs here with one thread and on each cluster.  Of a cluster the second run counts: by
-then its workers have started.  Sent: what left the ports of the driver towards the workers in one
+The same job runs here with one thread and on each cluster, whose workers have done a small part of
+it before.  Sent: what left the ports of the driver towards the workers in one
 evaluation, as the kernel counted it (`ss`), for each worker.  Memory: the sum of the peaks of all
 processes of the driver, and of the largest worker, Java's among them.
 """
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,42 +98,46 @@ def write_bits(folder: Path, side: int, rows: int, count: int, ending: str) -> l
 
 
 class Jobs:
-    """Data of all jobs; `frame` and `cluster` belong to the cluster that runs."""
+    """Data of all jobs; before the work of a job its workers warm up on a small part of them."""
 
     def __init__(self, folder: Path, scale: float, only: Sequence[str]) -> None:
-        self.folder, self.only = folder, only
-        self.X, self.y = (
-            sentences(int(SENTENCES * scale)) if set(only) - {"lap", "wide"} else ([], [])
-        )
-        self.shards = self.wide = []
+        self.only, self.warming = only, False
+        words = bool({"crf", "count", "tag"} & set(only))
+        self.X, self.y = sentences(int(SENTENCES * scale)) if words else ([], [])
+        self.small: list[Path] = []
+        self.large: list[Path] = []
         if "lap" in only:
-            rows = int(SAMPLES * scale) // SHARDS
-            self.shards = write_bits(folder, SIDE, rows, SHARDS, "npy")
+            self.small = write_bits(folder, SIDE, int(SAMPLES * scale) // SHARDS, SHARDS, "npy")
         if "wide" in only:
-            wide = folder / "wide"
-            wide.mkdir()
-            rows = int(WIDE_ROWS * scale)
-            self.wide = write_bits(wide, WIDE_SIDE, rows, WIDE_SHARDS, "csv")
-        self.tagger: Any = None
-        self.files: list[Path] = []
-        for number in range(SHARDS if "count" in only else 0):
-            self.files.append(folder / f"text-{number}.txt")
+            self.large = write_bits(folder, WIDE_SIDE, int(WIDE_ROWS * scale), WIDE_SHARDS, "csv")
+        self.texts = [folder / f"text-{number}.txt" for number in range(SHARDS)]
+        for number, path in enumerate(self.texts):
             lines = (" ".join(own) + "\n" for own in self.X[number::SHARDS])
-            self.files[-1].write_text("".join(lines))
-        self.frame: Any = None
+            path.write_text("".join(lines))
+        self.frames: list[Any] = []
+        self.tagger: Any = None
+        if "tag" in only:
+            few = max(1, len(self.X) // 10)
+            own = mrflearn.CRF(features="words", c2=1.0, max_iterations=3)
+            self.tagger = own.fit(self.X[:few], self.y[:few])
 
     def on(self, place: Spark) -> None:
-        """Makes the DataFrame of a cluster, in memory there."""
-        if self.X:
-            import pyarrow as pa
+        """Puts the sentences into the memory of a cluster: a few, and all."""
+        import pyarrow as pa
 
-            words = pa.list_(pa.string())
-            table = pa.table(
-                [pa.array(self.X, words), pa.array(self.y, words)], ["words", "labels"]
-            )
-            frame = place.session.createDataFrame(table)
-            self.frame = frame.repartition(place.width).persist()
-            self.frame.count()
+        words, self.frames = pa.list_(pa.string()), []
+        for count in (len(self.X) // 20, len(self.X)):
+            columns = [pa.array(own[:count], words) for own in (self.X, self.y)]
+            frame = place.session.createDataFrame(pa.table(columns, ["words", "labels"]))
+            self.frames.append(frame.repartition(place.width).persist())
+            self.frames[-1].count()
+
+    @property
+    def frame(self) -> Any:
+        return self.frames[not self.warming]
+
+    def _part(self, files: list[Path]) -> list[Path]:
+        return files[:1] if self.warming else files
 
     def crf(self, place: Cluster | None) -> Done:
         settings: dict[str, Any] = {"features": "words", "c2": 1.0, "max_iterations": ITERATIONS}
@@ -151,10 +155,10 @@ class Jobs:
         return Done(seconds, fitted.outcome_.value, watch.quickest(), watch.sent())
 
     def lap(self, place: Cluster | None) -> Done:
-        return self._field(place, SIDE, self.shards)
+        return self._field(place, SIDE, self._part(self.small))
 
     def wide(self, place: Cluster | None) -> Done:
-        return self._field(place, WIDE_SIDE, self.wide)
+        return self._field(place, WIDE_SIDE, self.large)
 
     def _field(self, place: Cluster | None, side: int, shards: list[Path]) -> Done:
         begun = time.perf_counter()
@@ -164,15 +168,11 @@ class Jobs:
 
     def count(self, place: Cluster | None) -> Done:
         begun = time.perf_counter()
-        with (Serial() if place is None else place.spark).hold(self.files) as held:
+        with (Serial() if place is None else place.spark).hold(self._part(self.texts)) as held:
             model = NgramLanguageModel(order=3).fit(held)
         return Done(time.perf_counter() - begun, sum(model.ngrams_))
 
     def tag(self, place: Cluster | None) -> Done:
-        some = slice(None, max(1, len(self.X) // 10))
-        if self.tagger is None:
-            own = mrflearn.CRF(features="words", c2=1.0, max_iterations=3)
-            self.tagger = own.fit(self.X[some], self.y[some])
         begun = time.perf_counter()
         if place is None:
             tags = self.tagger.predict(self.X)
@@ -292,13 +292,16 @@ def largest_worker(cluster: Cluster) -> int:
     return max(sum(map(peak, descendants([pid]))) for pid in cluster.pids)
 
 
-def measured(
-    job: Callable[[Cluster | None], Done], cluster: Cluster | None, runs: int
-) -> tuple[Done, int, int]:
-    for number in range(runs):
-        done = job(cluster)
-        where = "no Spark" if cluster is None else f"{cluster.workers} workers"
-        sys.stderr.write(f"{job.__name__}, {where}, run {number + 1}: {done.seconds:.1f} s\n")
+def measured(jobs: Jobs, name: str, cluster: Cluster | None) -> tuple[Done, int, int]:
+    """One job, and the peaks of memory of the driver and of a worker in MB."""
+    job = getattr(jobs, name)
+    if cluster is not None and name != "wide":
+        jobs.warming = True
+        job(cluster)
+        jobs.warming = False
+    done: Done = job(cluster)
+    where = "no Spark" if cluster is None else f"{cluster.workers} workers"
+    sys.stderr.write(f"{name}, {where}: {done.seconds:.1f} s\n")
     if cluster is None:
         return done, peak(os.getpid()), 0
     others = set(descendants([cluster.master, *cluster.pids]))
@@ -329,23 +332,23 @@ def main() -> None:
         def add(name: str, place: str, found: tuple[Done, int, int], base: float | None) -> None:
             done, driver, worker = found
             answers[name].append(done.answer)
-            cells = (name, place, f"{done.seconds:.1f}", _cell(done.evaluation, ".2f"))
+            cells = (name, place, f"{done.seconds:.2f}", _cell(done.evaluation, ".2f"))
             ratio = None if base is None else base / done.seconds
             cells += (_cell(ratio, ".2f"), _cell(done.sent, ".2f"), str(driver), str(worker or "-"))
             table[name].append(cells)
 
         for count in workers:
             with cluster_of(count, options.memory) as cluster:
-                jobs.on(cluster.spark)
+                if jobs.X:
+                    jobs.on(cluster.spark)
                 for name in options.only:
-                    runs = 1 if name == "wide" else 2
-                    found = measured(getattr(jobs, name), cluster, runs)
+                    found = measured(jobs, name, cluster)
                     first.setdefault(name, found[0].seconds)
                     base = first[name] if count > workers[0] else None
                     add(name, f"{count} worker{'s' * (count > 1)}", found, base)
         for name in options.only:
             if name != "wide":
-                add(name, "no Spark", measured(getattr(jobs, name), None, 1), first[name])
+                add(name, "no Spark", measured(jobs, name, None), first[name])
     rows = [HEADER, *(row for name in options.only for row in table[name])]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
