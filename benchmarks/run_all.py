@@ -56,6 +56,7 @@ BENCHMARKS = {
     "composite": Benchmark("Charts", ("setup_peers.py", "composite"), (), needs_data=False),
     "plsa": Benchmark("Topics", ("setup_peers.py", "composite"), ()),
     "potts": Benchmark("Potts fields", None, ()),
+    "spark": Benchmark("Spark", None, ("--scale", "0.1"), needs_data=False),
 }
 
 

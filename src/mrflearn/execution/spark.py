@@ -437,9 +437,12 @@ def _session(url: str | None, settings: dict[str, str]) -> tuple[Any, bool]:
         for name, value in settings.items():
             builder = builder.config(name, value)
         return builder.create(), True
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
+    if running is None and SparkContext._active_spark_context is not None:  # in another thread
+        running = SparkSession._instantiatedSession
     if running is not None:
         master = running.conf.get("spark.master", None)
         if url is not None and url != master:

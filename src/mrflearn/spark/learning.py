@@ -227,7 +227,11 @@ class WordVectors(Learner, VectorsColumns, fits=mrflearn.WordVectors):
 
 
 def _learn_from_counts(estimator: Any, dataset: Any, name: str) -> None:
-    with Spark(dataset.sparkSession).hold(dataset.select(name), answers.sentences) as text:
+    place = Spark(dataset.sparkSession)
+    if getattr(estimator, "order", 3) > 3:  # moments have no longer n-grams
+        estimator.fit(answers.sentences(place.collect(dataset, [name])))
+        return
+    with place.hold(dataset.select(name), answers.sentences) as text:
         estimator.fit(estimator.count_shards(text))
 
 
