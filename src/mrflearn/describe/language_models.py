@@ -16,7 +16,7 @@ from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
 from mrflearn.evaluation.similarity import CosineSpace, analogies, word_similarity
 from mrflearn.io.corpus import UNKNOWN, write_sentences
-from mrflearn.io.files import Lines, to_number
+from mrflearn.io.files import Lines, to_number, write_csv
 from mrflearn.io.similarity import read_analogies, read_pairs
 
 WORDS_SHOWN = {"n": (10, range(1, 101))}  # on the page
@@ -233,6 +233,20 @@ class NgramDescription(NextWordDescription):
     """An n-gram model."""
 
     settings: ClassVar = ("order",)
+
+    def score(self, file: Path, output: Path | None = None) -> Blocks:
+        """The perplexity of a text, and of each of its documents where these go to a file."""
+        if output is None:
+            return super().score(file)
+        found = list(self.model.document_scores(file))
+        names = (*COUNTS, "log_likelihood", "perplexity")
+        numbers = {"document": range(1, len(found) + 1)}
+        write_csv(output, numbers | {n: [getattr(own, n) for own in found] for n in names})
+        sums = ("log_likelihood", *COUNTS[1:], "known_log_likelihood")
+        whole = TextScore(**{name: sum(getattr(own, name) for own in found) for name in sums})
+        if not whole.tokens:
+            raise DataError("there is nothing to score: no words. Is the file empty?")
+        return perplexity(whole, self._counted() | {"documents": len(found)})
 
     def learned(self, n: int) -> Blocks:
         """The size of each order, and the most probable first words."""

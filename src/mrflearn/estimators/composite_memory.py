@@ -136,7 +136,8 @@ def own_sources(
             columns[name][places] = value.cpu().numpy()
         if "topics" in columns:
             table = model.tables[shape.levels.index(TOPIC_LEVEL)]
+            drawn = text.places(batch.sentences, ends=shape.ends)
             value = (table[tokens.rows[0], 0] * given).sum(dim=1).double()
             columns["topics"][places] = 0
-            columns["topics"][text.places(batch.sentences, ends=shape.ends)] = value.cpu().numpy()
+            columns["topics"][drawn] = value.cpu().numpy()
     return columns
