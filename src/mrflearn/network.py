@@ -28,7 +28,7 @@ from mrflearn.inference.automatic import Automatic
 from mrflearn.inference.sampling import Drawing
 from mrflearn.inference.search import BranchAndBound
 from mrflearn.io.files import PathLike
-from mrflearn.io.formats import FORMATS, guess_format
+from mrflearn.io.formats import FORMATS, guess_format, network_format
 from mrflearn.io.pgmpy_models import from_pgmpy, to_pgmpy
 from mrflearn.io.uai import UaiNetwork
 from mrflearn.plots.graphical_models import draw_graphical_model
@@ -228,7 +228,7 @@ class Network:
 
     @classmethod
     def read(cls, path: PathLike) -> Self:
-        """The network in a file: `.uai`, `.bif`, `.xmlbif` or `.xml`.
+        """The network in a file: `.bif`, `.xmlbif` or `.xml`, else in UAI format.
 
         Parameters
         ----------
@@ -236,10 +236,7 @@ class Network:
             The file; in a UAI file, which has no names, variables are x0, x1, ...
 
         """
-        form = FORMATS[guess_format(path)]
-        if form.record != "networks":
-            raise GraphError(f"{path}: networks are read from .uai, .bif, .xmlbif and .xml files.")
-        return cls.from_uai(form.read(path))
+        return cls.from_uai(network_format(path).read(path))
 
     @classmethod
     def from_uai(cls, network: UaiNetwork) -> Self:

@@ -15,12 +15,11 @@ from mrflearn.cli.options import found, refuse_idle
 from mrflearn.cli.output import remark, show
 from mrflearn.describe.blocks import Block, Data, Facts, Nats, Text
 from mrflearn.describe.fields import FieldDescription, evidence_of, marginal_blocks, state_blocks
-from mrflearn.errors import DataError, InferenceError, SettingsError
-from mrflearn.evaluation.recovery import marginal_error, partition_agreement
+from mrflearn.errors import InferenceError, SettingsError
+from mrflearn.evaluation.recovery import published_differences
 from mrflearn.graph.evidence import condition
-from mrflearn.graph.networks import from_uai
 from mrflearn.io import uai
-from mrflearn.io.formats import FORMATS, guess_format
+from mrflearn.io.formats import network_format
 from mrflearn.io.samples import read_samples, write_samples
 from mrflearn.network import Network
 
@@ -32,26 +31,34 @@ SHOWN = 12  # variables listed when people read the answer; --json has them all
 def infer(
     ctx: typer.Context,
     network: Path,
+    impute: Path | None,
+    temperature: float,
+    output: Path | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Log Z and marginals of a network, or its most probable states; or answers of a field."""
+    if network.is_dir():
+        rest = {name: asked.pop(name) for name in ("evidence", "given", "best")}
+        refuse_idle(ctx, dict.fromkeys(asked, "goes with a network in a file."))
+        blocks = _of_field(network, impute, temperature, output, **rest)
+    else:
+        own = ("impute", "temperature", "output")
+        refuse_idle(ctx, dict.fromkeys(own, "goes with a saved field."))
+        blocks = _of_network(network, **asked)
+    show(blocks, as_json=as_json)
+
+
+def _of_network(
+    path: Path,
     evidence: str | None,
     given: list[str] | None,
     method: str,
     compare: bool,
     best: bool,
-    impute: Path | None,
-    temperature: float,
-    output: Path | None,
-    as_json: bool,
     **limits: Any,
-) -> None:
-    """Log Z and marginals of a network, or its most probable states; or answers of a field."""
-    named = ",".join([*([] if evidence is None else [evidence]), *(given or [])])
-    if network.is_dir():
-        others = ("method", "compare", *limits)
-        refuse_idle(ctx, dict.fromkeys(others, "goes with a network in a file."))
-        show(_of_field(network, named, best, impute, temperature, output), as_json=as_json)
-        return
-    own = ("impute", "temperature", "output")
-    refuse_idle(ctx, dict.fromkeys(own, "goes with a saved field."))
+) -> list[Block]:
+    """Log Z and marginals of a network, or its most probable states."""
     if best and (compare or method in ("trw", "mean-field")):
         raise typer.BadParameter("--best goes with --method auto, exact or bp, and no --compare.")
     timed = limits["time"] is not None or limits["max_width"] is not None
@@ -60,17 +67,16 @@ def infer(
     if best and limits["max_width"] is not None:
         raise typer.BadParameter("--max-width is not for --best, which takes --time and --memory.")
     observed = {} if evidence is None else uai.read_evidence(found(Path(evidence)))
-    record = _read(network)
+    record: uai.UaiNetwork = network_format(path).read(path)
     by_name = Network.from_uai(record)
     observed |= by_name.numbered(evidence_of(",".join(given or [])))
-    potentials = from_uai(record)
     answering = _inference("search" if best and method == "auto" else method, **limits)
     started = time.perf_counter()
-    reduced = condition(potentials, observed)
+    reduced = condition(by_name.potentials, observed)
     facts: dict[str, Any] = {
-        "network": str(network),
-        "variables": potentials.graph.variables,
-        "factors": sum(len(group) for group in potentials.graph.groups),
+        "network": str(path),
+        "variables": len(by_name.variables),
+        "factors": len(record.scopes),
         "observed": len(observed),
         "method": _name(answering, reduced.graph),
     }
@@ -79,14 +85,10 @@ def infer(
     if value == -math.inf:
         # A lower bound of -inf proves nothing, nor does a search that is not exact.
         proved = result.kind == "exact" if best else result.kind != "lower bound"
-        agreeing = " that agrees with the evidence" if observed else ""
-        problem = f"no state{agreeing} is possible: every one meets a factor of value 0."
+        problem = "no state that agrees with all evidence is possible: a factor of each is 0."
         if not proved:
-            problem = (
-                f"{facts['method']} found no possible state{agreeing}; there may be none, which "
-                "--method exact can tell."
-            )
-        raise InferenceError(f"{network}: {problem}")
+            problem = f"{facts['method']} found no possible state; --method exact tells for sure."
+        raise InferenceError(f"{path}: {problem}")
     if not result.converged:
         what = "marginals" if facts["method"] == "MeanField" else "log-messages"
         remark(
@@ -106,9 +108,7 @@ def infer(
     facts["seconds"] = round(time.perf_counter() - started, 4)
     numbers = (result.assignment if best else result.variables).tolist()
     own_names = zip(by_name.variables.items(), numbers, strict=True)
-    if best and not record.names:
-        answer: list[Block] = [Text(" ".join(map(str, numbers)))]
-    elif best:
+    if best:
         answer = state_blocks({name: labels[state] for (name, labels), state in own_names})
     else:
         seen = [name for v, name in enumerate(by_name.variables) if v in observed]
@@ -116,52 +116,48 @@ def infer(
         answer = marginal_blocks(chances, seen, SHOWN)
         numbers = [list(chance.values()) for chance in chances.values()]
     if compare:
-        facts |= _compare(network, value, result.kind, numbers)
-    unnamed = {"states" if best else "marginals": numbers}  # as the files of UAI have them
-    more = [] if record.names else [Data(unnamed)]
-    show([Facts(facts, floats=".9g"), *answer, *more], as_json=as_json)
+        facts |= published_differences(path, value, numbers)
+        published = abs(facts.get("published_log_partition", 0.0))
+        off = facts.get("log_partition_difference", 0.0) > DIGITS * max(1.0, published)
+        if off and result.kind == "exact":
+            remark(f"{path.name}.PR is not the exact log Z: a bound, or of other --evidence.")
+    if not record.names:  # numbers, as the files of UAI have them
+        answer = [Text(" ".join(map(str, numbers)))] if best else answer
+        answer.append(Data({"states" if best else "marginals": numbers}))
+    return [Facts(facts, floats=".9g"), *answer]
 
 
 def _of_field(
     folder: Path,
-    evidence: str,
-    best: bool,
     impute: Path | None,
     temperature: float,
     output: Path | None,
+    evidence: str | None,
+    given: list[str] | None,
+    best: bool,
 ) -> list[Block]:
     """What a saved field says of all variables, or the rows that it fills in."""
     field: Any = mrflearn.load(folder)
     if not hasattr(field, "marginals"):
         kind = type(field).__name__
         raise SettingsError(f"{folder} holds a {kind}, not a field; infer asks fields.")
-    if temperature != 1:
-        field = field.at_temperature(temperature)
     if (impute is None) != (output is None):
         raise typer.BadParameter("--impute and --output go together: rows, and the file for them.")
+    field = field if temperature == 1 else field.at_temperature(temperature)
+    named = ",".join(filter(None, [evidence, *(given or [])]))
     description = FieldDescription(field)
     if impute is None or output is None:
         total = field.log_partition()
-        error = Nats(total.standard_error)
-        facts: dict[str, Any] = {"log_partition": Nats(total.value), "standard_error": error}
-        return [Facts(facts), *description.answer(evidence_of(evidence), best=best)]
-    if evidence or best:
+        facts = {"log_partition": total.value, "standard_error": total.standard_error}
+        blocks = description.answer(evidence_of(named), best=best)
+        return [Facts({name: Nats(own) for name, own in facts.items()}), *blocks]
+    if named or best:
         raise typer.BadParameter("--impute goes without --evidence and --best: rows are evidence.")
     table = read_samples(impute)
     filled = field.impute(table)
     write_samples(output, description.table(filled, output))
     gaps = int((field.encode(table) < 0).sum())
     return [Facts({"rows": len(filled), "filled": gaps, "output": str(output)})]
-
-
-def _read(path: Path) -> uai.UaiNetwork:
-    """The network in a file, which is in UAI format where the ending says nothing else."""
-    try:
-        form = FORMATS[guess_format(path)]
-    except DataError:
-        form = FORMATS["uai"]
-    network: uai.UaiNetwork = (form if form.record == "networks" else FORMATS["uai"]).read(path)
-    return network
 
 
 def _inference(
@@ -197,25 +193,3 @@ def _name(answering: Any, graph: Any) -> str:
             rough = "" if searching else ", which is approximate"
             remark(f"{refusal} Answering by {other}{rough}.")
     return type(answering).__name__
-
-
-def _compare(network: Path, value: float, kind: str, marginals: list[Any]) -> dict[str, Any]:
-    """How far the answer is from what is published beside the network.
-
-    Some published files hold a bound on log Z (docs/decisions/uai-partition-files.md).
-    """
-    partition, beliefs = Path(f"{network}.PR"), Path(f"{network}.MAR")
-    differences: dict[str, Any] = {}
-    if partition.exists():
-        published = uai.read_partition(partition)
-        difference, base = partition_agreement(value, published)
-        differences |= {"published_log_partition": published, "published_log_base": base}
-        differences["log_partition_difference"] = difference
-        if kind == "exact" and difference > DIGITS * max(1.0, abs(published)):
-            remark(f"{partition.name} is not the exact log Z: a bound, or of other --evidence.")
-    if beliefs.exists():
-        largest = marginal_error(marginals, uai.read_marginals(beliefs))
-        differences["largest_marginal_difference"] = largest
-    if not differences:
-        raise DataError(f"neither {partition.name} nor {beliefs.name} is there.", path=network)
-    return differences
