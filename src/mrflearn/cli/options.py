@@ -24,7 +24,7 @@ import typer
 from typer.core import TyperCommand
 
 from mrflearn.errors import DataError, StorageError
-from mrflearn.io.remote import exists, url_of
+from mrflearn.io.files import exists, url_of
 
 if TYPE_CHECKING:
     from mrflearn.execution.executor import Executor
