@@ -102,22 +102,22 @@ def _of_shards(job: Job, paths: list[Path], columns: str | None, missing: bool) 
     return model
 
 
-def _on_found_edges(job: Job, model: Any, rows: SampleTable) -> Any:
+def _on_found_edges(job: Job, model: Any, rows: SampleTable) -> None:
     """The field on the graph that the rows themselves suggest."""
-    found = job.make(LEARN, beside="samples").fit(rows)
-    remark(f"{len(found.edges_)} edges found among {found.n_features_in_} variables")
+    model.set_params(graph=job.make(LEARN, beside="samples"))
     try:
-        job.fit(model.set_params(graph=found.graph_), rows)
-        model.structure_ = found  # resamples select their own edges as it does
-        return model
+        job.fit(model, rows)
     except MrflearnError as error:
+        if not hasattr(model, "structure_"):
+            raise
         output: Path = job.ctx.params["output"]
         kept = output.with_name(output.name + ".edges")  # for --graph edges:FILE
         with write_text(kept) as stream:
-            stream.writelines(f"{a} {b}\n" for a, b in found.edges_)
-        raise TrainingError(
-            f"{error} The edges that were found are kept: --graph edges:{kept}."
-        ) from error
+            stream.writelines(f"{a} {b}\n" for a, b in model.structure_.edges_)
+        found = f"The edges that were found are kept: --graph edges:{kept}."
+        raise TrainingError(f"{error} {found}") from error
+    edges = len(model.structure_.edges_)
+    remark(f"{edges} edges found among {model.n_features_in_} variables")
 
 
 def read_rows(

@@ -83,17 +83,12 @@ class FamilyDescription(FieldDescription):
         for name, found in ranges.items():
             facts |= {f"{name}precision_{k}": Percent(v) for k, v in found.items() if v == v}
         count = max(1, own.columns // 2)
-        positions = self.model.positions_
-        placed = own.residues >= 0
-        near = np.zeros((len(positions), len(positions)), dtype=np.bool_)
-        distances = own.structure.distances()[np.ix_(own.residues[placed], own.residues[placed])]
-        near[np.ix_(placed, placed)] = distances < own.cutoff
-        drawn = own.pairs[:count], own.touching[:count], positions
+        drawn = own.map, own.pairs[:count], own.touching[:count], self.model.positions_
         caption = (
             f"The {count} strongest pairs (L/2) of columns at least {own.apart} apart, over the "
             f"pairs of residues of chain {own.structure.chain} closer than {own.cutoff:g} A (grey)."
         )
-        picture = Picture(partial(plots.draw_contact_map, near, *drawn), caption=caption)
+        picture = Picture(partial(plots.draw_contact_map, *drawn), caption=caption)
         return [Facts(facts, floats=".3f"), picture]
 
     def score(

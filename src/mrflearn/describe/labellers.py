@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -395,7 +395,14 @@ class TaggerDescription(Labeller):
         if example.sentence is None:
             return super()._shown(example, best, sure, n)
         column = self.source.column if self.source.column in ("upos", "xpos") else "upos"
-        return [Text(_conllu(example.sentence, best, sure, column, n))]
+        sentences = []
+        for rank, own in enumerate(best):
+            (tags,) = own.layers
+            chances = [p[tag] for tag, p in zip(tags, sure[0], strict=True)] if sure else None
+            found = example.sentence.tagged(column, tags, chances)
+            figure = (f"# nbest = {rank}", f"# probability = {own.figure:.6f}") if n > 1 else ()
+            sentences.append(str(replace(found, comments=(*found.comments, *figure))))
+        return [Text("".join(sentences)[:-1])]
 
 
 class FieldLabeller(Labeller):
@@ -514,25 +521,6 @@ def _spans(example: Example, spans: Sequence[Any]) -> Blocks:
         for words in [example.words[own.start : own.end]]
     ]
     return [Data({"spans": [own._asdict() for own in spans]}), Text("\n".join([*lines, ""]))]
-
-
-def _conllu(sentence: Any, best: list[Labelling], sure: Any, column: str, n: int) -> str:
-    """The sentence of CoNLL-U with its column of tags filled, once for each tagging."""
-    lines: list[str] = []
-    for rank, own in enumerate(best):
-        lines += sentence.comments
-        lines += [f"# nbest = {rank}", f"# probability = {own.figure:.6f}"] if n > 1 else []
-        tokens = iter(zip(own.layers[0], sure[0] if sure else repeat({}), strict=False))
-        for row in sentence.rows:
-            if row.id.isdecimal():  # multiword tokens and empty nodes have no tag
-                tag, probabilities = next(tokens)
-                row = row._replace(**{column: tag})
-                if sure:  # among the other remarks of the row
-                    more = f"TagProbability={probabilities[tag]:.4f}"
-                    row = row._replace(misc=more if row.misc == "_" else f"{row.misc}|{more}")
-            lines.append("\t".join(row))
-        lines.append("")
-    return "\n".join(lines)
 
 
 def _rated(tagging: Any, chunks: Any, sequence: str = "sentence") -> dict[str, Any]:

@@ -14,10 +14,8 @@ from mrflearn.describe.blocks import Data, Facts, Nats, Note, Picture, Table, sh
 from mrflearn.describe.description import Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
-from mrflearn.evaluation.similarity import CosineSpace, analogies, word_similarity
+from mrflearn.evaluation.similarity import CosineSpace, judge
 from mrflearn.io.corpus import UNKNOWN, write_sentences
-from mrflearn.io.files import Lines, to_number
-from mrflearn.io.similarity import read_analogies, read_pairs
 
 WORDS_SHOWN = {"n": (10, range(1, 101))}  # on the page
 SHOWN = 10  # unknown words of a note, or words whose neighbours are asked for at once
@@ -80,7 +78,12 @@ class SpaceDescription(Description):
     def evaluate(self, file: Path) -> Blocks:
         """The agreement with people's scores of word pairs, or the analogies answered right."""
         try:
-            return [Facts(_judged(self.model, file))]
+            found = judge(CosineSpace(self.model.vocabulary_.words, self.model.vectors_), file)
+            return [
+                Facts(
+                    asdict(found) | (shares(found, "accuracy") if "accuracy" in vars(found) else {})
+                )
+            ]
         except DataError as error:
             if hasattr(self.model, "log_likelihood"):
                 error.problem += (
@@ -284,22 +287,3 @@ def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> 
         f"{found.unknown:,} of {found.words:,} words are not in the vocabulary: read as {UNKNOWN}"
     )
     return [*([Note(note)] if found.unknown else []), Data(figures), Facts({**shown, **more})]
-
-
-def _judged(model: Any, file: Path) -> dict[str, Any]:
-    """How well vectors agree with people's scores of pairs, or answer analogies."""
-    space = CosineSpace(model.vocabulary_.words, model.vectors_)
-    with Lines(file) as lines:
-        first = next(filter(None, map(str.split, lines)), [])
-    if first[:1] == [":"] or (len(first) == 4 and math.isnan(to_number(first[2]))):
-        right = analogies(space, read_analogies(file))
-        if not right.answerable:
-            raise DataError(f"none of {right.of} questions has all its words in the vocabulary.")
-        return asdict(right) | shares(right, "accuracy")
-    found = word_similarity(space, read_pairs(file))
-    if found.pairs < 3:
-        raise DataError(
-            f"{found.pairs} of {found.of} pairs have both words in the vocabulary; a correlation "
-            "needs three."
-        )
-    return asdict(found)
