@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import typer
 
 import mrflearn
-from mrflearn import inference
 from mrflearn.cli.options import found, refuse_idle
 from mrflearn.cli.output import remark, show
 from mrflearn.describe.blocks import Block, Data, Facts, Nats, Text
@@ -18,13 +16,13 @@ from mrflearn.describe.fields import FieldDescription, evidence_of, marginal_blo
 from mrflearn.errors import InferenceError, SettingsError
 from mrflearn.evaluation.recovery import published_differences
 from mrflearn.graph.evidence import condition
+from mrflearn.inference.answering import answered, method_of
 from mrflearn.io import uai
 from mrflearn.io.formats import network_format
 from mrflearn.io.samples import read_samples, write_samples
 from mrflearn.network import Network
 
 DIGITS = 1e-3  # published values are rounded, but not so far
-SECONDS = 20.0  # taken where none are given
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
 
@@ -70,32 +68,20 @@ def _of_network(
     record: uai.UaiNetwork = network_format(path).read(path)
     by_name = Network.from_uai(record)
     observed |= by_name.numbered(evidence_of(",".join(given or [])))
-    answering = _inference("search" if best and method == "auto" else method, **limits)
+    answering = method_of(method, best=best, **limits)
     started = time.perf_counter()
-    reduced = condition(by_name.potentials, observed)
+    try:
+        name, result = answered(answering, condition(by_name.potentials, observed), best=best)
+    except InferenceError as error:
+        raise InferenceError(f"{path}: {error}") from error
     facts: dict[str, Any] = {
         "network": str(path),
         "variables": len(by_name.variables),
         "factors": len(record.scopes),
         "observed": len(observed),
-        "method": _name(answering, reduced.graph),
+        "method": name,
     }
-    result = answering.best(reduced) if best else answering(reduced)
     value = float((result.score if best else result.log_partition).sum())
-    if value == -math.inf:
-        # A lower bound of -inf proves nothing, nor does a search that is not exact.
-        proved = result.kind == "exact" if best else result.kind != "lower bound"
-        problem = "no state that agrees with all evidence is possible: a factor of each is 0."
-        if not proved:
-            problem = f"{facts['method']} found no possible state; --method exact tells for sure."
-        raise InferenceError(f"{path}: {problem}")
-    if not result.converged:
-        what = "marginals" if facts["method"] == "MeanField" else "log-messages"
-        remark(
-            f"{facts['method']} did NOT converge: after {result.sweeps} sweeps {what} still "
-            f"changed by {result.residual:.2g}. The answer may be far off; try more --sweeps, a "
-            "--damping nearer to 1, or another --method."
-        )
     facts["log_score" if best else "log_partition"] = Nats(value)
     if timed and not best:
         facts |= {side: Nats(float(getattr(result, side).sum())) for side in ("lower", "upper")}
@@ -158,38 +144,3 @@ def _of_field(
     write_samples(output, description.table(filled, output))
     gaps = int((field.encode(table) < 0).sum())
     return [Facts({"rows": len(filled), "filled": gaps, "output": str(output)})]
-
-
-def _inference(
-    method: str,
-    memory: float,
-    damping: float,
-    sweeps: int,
-    time: float | None,
-    max_width: int | None,
-) -> Any:
-    exact = inference.JunctionTree(memory_limit=int(memory * 2**30))
-    if method == "search":
-        return inference.BranchAndBound(exact, time or SECONDS, int(memory * 2**30))
-    if time is not None or max_width is not None:
-        return inference.Anytime(time or SECONDS, int(memory * 2**30), max_width)
-    propagation = inference.BeliefPropagation(max_sweeps=sweeps, tolerance=1e-8, damping=damping)
-    return {
-        "auto": inference.Automatic(exact, propagation),
-        "exact": exact,
-        "bp": propagation,
-        "trw": inference.TreeReweighted(max_sweeps=sweeps, tolerance=1e-8, damping=damping),
-        "mean-field": inference.MeanField(max_sweeps=sweeps),
-    }[method]
-
-
-def _name(answering: Any, graph: Any) -> str:
-    """The inference that answers; where an approximate one was chosen, a remark says why."""
-    if hasattr(answering, "chosen"):
-        answering, refusal = answering.chosen(graph)
-        if refusal is not None:
-            searching = isinstance(answering, inference.BranchAndBound)
-            other = "a search with an upper bound" if searching else "belief propagation"
-            rough = "" if searching else ", which is approximate"
-            remark(f"{refusal} Answering by {other}{rough}.")
-    return type(answering).__name__
