@@ -19,7 +19,7 @@ from mrflearn.graph.evidence import condition
 from mrflearn.inference.answering import answered, method_of
 from mrflearn.io import uai
 from mrflearn.io.formats import network_format
-from mrflearn.io.samples import read_samples, write_samples
+from mrflearn.io.samples import read_samples
 from mrflearn.network import Network
 
 DIGITS = 1e-3  # published values are rounded, but not so far
@@ -141,6 +141,6 @@ def _of_field(
         raise typer.BadParameter("--impute goes without --evidence and --best: rows are evidence.")
     table = read_samples(impute)
     filled = field.impute(table)
-    write_samples(output, description.table(filled, output))
+    field.write_rows(filled, output)
     gaps = int((field.encode(table) < 0).sum())
     return [Facts({"rows": len(filled), "filled": gaps, "output": str(output)})]

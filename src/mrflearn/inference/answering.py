@@ -1,4 +1,4 @@
-"""Answers of an inference by its name: possible, or an error; and warned of where they are rough."""
+"""Answers of an inference by its name: an error where none is possible, warnings where rough."""
 
 from __future__ import annotations
 
