@@ -12,10 +12,10 @@ from mrflearn.cli.options import holds_moments, listed, refuse_idle
 from mrflearn.cli.output import remark, say_json
 from mrflearn.errors import SettingsError
 from mrflearn.features.moments_file import convert_moments
+from mrflearn.io.files import ending
 from mrflearn.io.formats import convert_file
 from mrflearn.models.storage import check_target
 
-FILE_OPTIONS = ("source_format", "target_format", "column_names", "keep", "scheme")
 ONLY_FOR_COUNTS = {"vocabulary": "only for counts, in .moments and MRF-LM's .dat files."}
 
 
@@ -31,11 +31,11 @@ def convert(
     """Turn a file into another format, or check that it reads."""
     done, facts = f"{source} -> {target}", {"source": str(source), "target": str(target)}
     if holds_moments(source) or holds_moments(target):
-        refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
+        refuse_idle(ctx, dict.fromkeys(given, "for files of sentences; leave it out."))
         convert_moments(source, target, vocabulary)
-    elif source.is_dir() or _is_model_to_be(source, target):
+    elif source.is_dir() or (ending(source) == ".arpa" and not target.suffix):
         reason = "for files; a model becomes what the name to write ends in."
-        refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, reason) | ONLY_FOR_COUNTS)
+        refuse_idle(ctx, dict.fromkeys(given, reason) | ONLY_FOR_COUNTS)
         _convert_model(source, target, overwrite=overwrite)
     else:
         refuse_idle(ctx, ONLY_FOR_COUNTS)
@@ -47,11 +47,6 @@ def convert(
     if as_json:
         say_json(facts)
     remark(done)
-
-
-def _is_model_to_be(source: Path, target: Path) -> bool:
-    """Whether an ARPA file is to become a model directory."""
-    return source.name.removesuffix(".gz").endswith(".arpa") and not target.suffix
 
 
 def _convert_model(source: Path, target: Path, *, overwrite: bool) -> None:

@@ -14,11 +14,10 @@ from mrflearn.cli.train import Job
 from mrflearn.describe.fields import FieldDescription
 from mrflearn.errors import DataError, MrflearnError, TrainingError
 from mrflearn.estimators.field_inputs import molecule_of
-from mrflearn.io.alignments import ALPHABETS, Alignment, Molecule, holds_alignment, read_alignment
+from mrflearn.io.alignments import ALPHABETS, Molecule, holds_alignment, read_alignment
 from mrflearn.io.files import write_text
 from mrflearn.io.samples import SampleTable, read_samples
 
-MOSTLY = 0.5  # of the sequences
 LEARN = "--graph learn"
 
 
@@ -54,8 +53,7 @@ def field(
             job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
     beside = LEARN if graph == "learn" else ""
     model = job.make("alignments" if family else "samples", beside=beside)
-    source = (samples[0], columns, molecule, drop_inserts, focus)
-    rows: Any = read_family(*source) if family else read_rows(*source)
+    rows = read_rows(samples[0], columns, molecule, drop_inserts, focus, family=family)
     job.facts["samples"] = len(rows)
     if (kind := molecule_of(rows)) is not None:
         model.states = model.states or len(ALPHABETS[kind])
@@ -123,45 +121,27 @@ def _on_found_edges(job: Job, model: Any, rows: SampleTable) -> None:
 def read_rows(
     path: Path,
     columns: str | None,
-    molecule: Molecule | None,
-    drop_inserts: bool,
-    focus: str | None = None,
+    *others: Any,
     usual: Molecule | None = None,
-) -> SampleTable:
-    """All rows of a file of samples, or of an alignment, by default of the `usual` molecule."""
+    family: bool = False,
+) -> Any:
+    """All rows of a file of samples, or of an alignment: its states alone, or as a `family`.
+
+    The `others` are a molecule (the `usual` one where it is None), whether insertions are left out,
+    and a sequence to focus on; remarks say what was read otherwise than written.
+    """
+    molecule, drop_inserts, focus = others
     if not holds_alignment(path):
-        if drop_inserts or molecule is not None or focus is not None:
+        if any(others):
             named = "--molecule, --drop-inserts and --focus"
             raise typer.BadParameter(f"{named} are only for alignments.")
         return read_samples(path, columns=_picked(columns))
-    alignment = read_family(path, columns, molecule, drop_inserts, focus, usual)
-    return SampleTable(None, alignment.values, molecule=alignment.molecule)
-
-
-def read_family(
-    path: Path,
-    columns: str | None,
-    molecule: Molecule | None,
-    drop_inserts: bool,
-    focus: str | None,
-    usual: Molecule | None = None,
-) -> Alignment:
-    """The sequences of an alignment, with remarks on what was read otherwise than written."""
     if columns is not None:
         raise typer.BadParameter(f"--keep: {path} is an alignment, and all of it is used.")
     alignment = read_alignment(path, molecule or usual, drop_inserts=drop_inserts, focus=focus)
-    kind = alignment.molecule
-    if kind != "protein" and (molecule or usual) is None:
-        remark(f"all letters are bases: {kind}; --molecule names another alphabet")
-    if alignment.unknown:
-        remark(f"{alignment.unknown:,} letters outside the {kind} alphabet are gaps")
-    hollow = int(((alignment.values == 0).mean(axis=0) > MOSTLY).sum())
-    if hollow and not drop_inserts:
-        remark(
-            f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
-            "where lower case marks insertions, --drop-inserts leaves them out"
-        )
-    return alignment
+    for text in alignment.remarks(chosen=bool(molecule or usual), dropped=drop_inserts):
+        remark(text)
+    return alignment if family else SampleTable(None, alignment.values, molecule=alignment.molecule)
 
 
 def _picked(columns: str | None) -> list[str | int] | None:

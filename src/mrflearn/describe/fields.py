@@ -68,16 +68,13 @@ class FieldDescription(Description):
             write_contacts(matrix, self.model.contacts_)
         found, heat, network = self.strongest(n, apart or APART)
         if output is not None:
-            write_csv(output, self.table_of_pairs(apart))
+            own = self.model
+            write_csv(
+                output, own.contact_table(apart or 1) if self.has_contacts else own.edge_table()
+            )
         pictures = [network, heat] if edges else [heat, network]
         pictures = pictures if 0 < len(network.names) <= MOST_DRAWN or plot else []
         return [*found, *pictures, *self._with_intervals(n)]
-
-    def table_of_pairs(self, apart: int | None) -> dict[str, list[Any]]:
-        """All edges by name, strongest first."""
-        del apart
-        table: dict[str, list[Any]] = self.model.edge_table()
-        return table
 
     @cached_property
     def has_contacts(self) -> bool:
@@ -216,40 +213,39 @@ class FieldDescription(Description):
     def sample(self, n: int, seed: int, output: Path | None) -> Blocks:
         """New rows, written to a file where one is named."""
         write = None if output is None else row_writer(self.model, output)
-        drawn = self.model.draw(n, random_state=seed)
-        note, samples = Note(f"drawn by: {drawn.method}"), drawn.samples
+        samples, method = self.model.draw(n, random_state=seed)
+        note, data = Note(f"drawn by: {method}"), {"method": method}
         if write is not None:
             write(samples)
-            return [note, Data({"method": drawn.method, "output": str(output)})]
+            return [note, Data({**data, "output": str(output)})]
         family = alignment_of(self.model, samples)
         rows = samples.tolist() if family is None else family.sequences()
-        between = " " if family is None else ""
-        text = "\n".join(between.join(map(str, row)) for row in rows)
-        return [note, Text(text), Data({"method": drawn.method, "samples": rows})]
+        lines = (" ".join(map(str, row)) for row in rows) if family is None else rows
+        return [note, Text("\n".join(lines)), Data({**data, "samples": rows})]
 
     def tasks(self) -> list[Task]:
         """The strongest couplings or contacts, and samples."""
         field = self.model
-        most = min(MOST_COUPLINGS, len(field.edges_))
 
         def couplings(n: int) -> Blocks:
             found, heat, network = self.strongest(n, APART)
             return [network, found[-1], *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
 
         def samples(n: int) -> Blocks:
-            drawn = field.draw(n, random_state=0)
-            note, title = Note(f"drawn by: {drawn.method}"), "samples, one a row"
-            if (family := alignment_of(field, drawn.samples)) is not None:
+            rows, method = field.draw(n, random_state=0)
+            note, title = Note(f"drawn by: {method}"), "samples, one a row"
+            if (family := alignment_of(field, rows)) is not None:
                 return [note, Text("\n".join(family.sequences()), title=title)]
-            if drawn.samples.dtype.kind != "i":
-                return [note, Table(tuple(names), drawn.samples.tolist(), title=title)]
-            return [note, Matrix(drawn.samples, names, "state", field.spins_, title=title)]
+            if rows.dtype.kind != "i":
+                return [note, Table(tuple(names), rows.tolist(), title=title)]
+            return [note, Matrix(rows, names, "state", field.spins_, title=title)]
 
         def marginals(words: list[str]) -> Blocks:
             return self.answer(evidence_of(" ".join(words)))
 
         what = "contacts" if self.has_contacts else "couplings"
         names, labels = field.variable_names_, field.labels_
+        most = min(MOST_COUPLINGS, len(field.edges_))
         numbers = {"n": (min(20, most), range(most + 1))}
         asked = [Task("marginals", f"{names[0]}={labels[0][-1]}", marginals, MOST_WORDS, 0)]
         kept = [Task("intervals", "", self._with_intervals, 0, options=numbers)]

@@ -178,6 +178,9 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         table = Table(("in the gap", "probability"), pairs, key="words")
         return [table, Data({"sentence": sentence}), *new]
 
+    def _filled(self, words: list[str], n: int) -> Blocks:
+        return self.fill(" ".join(words), n)
+
     def score(self, file: Path, method: str | None) -> Blocks:
         """The log-likelihood of a text, and what it is counted per."""
         method = "bound" if method is None else method
@@ -206,11 +209,7 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         """Gaps and neighbours."""
         first, second, _ = self._frequent()
         gap = f"{first} _ {second} {first}"  # "the _ of the", or what is most frequent elsewhere
-
-        def filled(words: list[str], n: int) -> Blocks:
-            return self.fill(" ".join(words), n)
-
-        fill = Task("fill", gap, filled, most=MOST_TEXT, options=WORDS_SHOWN)
+        fill = Task("fill", gap, self._filled, most=MOST_TEXT, options=WORDS_SHOWN)
         # Tables have no vectors.
         return [fill, *([self._neighbours_task()] if self.model.form != "explicit" else [])]
 
@@ -283,7 +282,5 @@ def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> 
     shown |= {name: figures[name] for name in COUNTS}
     if found.unknown and found.known_log_likelihood is not None:
         shown["perplexity_without_unknown"] = figures["perplexity_without_unknown"]
-    note = (
-        f"{found.unknown:,} of {found.words:,} words are not in the vocabulary: read as {UNKNOWN}"
-    )
+    note = f"{found.unknown:,} of {found.words:,} words, not in the vocabulary, are {UNKNOWN}"
     return [*([Note(note)] if found.unknown else []), Data(figures), Facts({**shown, **more})]

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, warn_user
 from mrflearn.io.uai import read_marginals, read_partition
+
+DIGITS = 1e-3  # published values are rounded, but not so far
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,12 @@ def partition_agreement(log_partition: float, published: float) -> tuple[float, 
 
 
 def published_differences(
-    network: Path, log_partition: float, marginals: Sequence[Sequence[float]]
+    network: Path, log_partition: float, marginals: Sequence[Sequence[float]], *, exact: bool
 ) -> dict[str, Any]:
     """How far answers are from what is published beside a network: NETWORK.PR, NETWORK.MAR.
 
-    Some published files hold a bound on log Z (docs/decisions/uai-partition-files.md).
+    Some published files hold a bound on log Z (docs/decisions/uai-partition-files.md): a warning
+    says so where an exact answer differs.
     """
     partition, beliefs = Path(f"{network}.PR"), Path(f"{network}.MAR")
     found: dict[str, Any] = {}
@@ -58,6 +61,8 @@ def published_differences(
         difference, base = partition_agreement(log_partition, published)
         found |= {"published_log_partition": published, "published_log_base": base}
         found["log_partition_difference"] = difference
+        if exact and difference > DIGITS * max(1.0, abs(published)):
+            warn_user(f"{partition.name} is not the exact log Z: a bound, or of other evidence.")
     if beliefs.exists():
         found["largest_marginal_difference"] = marginal_error(marginals, read_marginals(beliefs))
     if not found:
