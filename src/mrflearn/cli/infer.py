@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 import mrflearn
-from mrflearn.cli.options import found, refuse_idle
+from mrflearn.cli.options import found, picked, refuse_idle
 from mrflearn.cli.output import show
 from mrflearn.describe.blocks import Block, Data, Facts, Nats, Text
 from mrflearn.describe.fields import FieldDescription, evidence_of, marginal_blocks, state_blocks
@@ -25,22 +25,14 @@ from mrflearn.network import Network
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
 
-def infer(
-    ctx: typer.Context,
-    network: Path,
-    impute: Path | None,
-    temperature: float,
-    output: Path | None,
-    as_json: bool,
-    **asked: Any,
-) -> None:
+def infer(ctx: typer.Context, network: Path, as_json: bool, **asked: Any) -> None:
     """Log Z and marginals of a network, or its most probable states; or answers of a field."""
+    own = {name: asked.pop(name) for name in ("impute", "temperature", "output", "columns")}
     if network.is_dir():
-        rest = {name: asked.pop(name) for name in ("evidence", "given", "best")}
+        own |= {name: asked.pop(name) for name in ("evidence", "given", "best")}
         refuse_idle(ctx, dict.fromkeys(asked, "goes with a network in a file."))
-        blocks = _of_field(network, impute, temperature, output, **rest)
+        blocks = _of_field(network, **own)
     else:
-        own = ("impute", "temperature", "output")
         refuse_idle(ctx, dict.fromkeys(own, "goes with a saved field."))
         blocks = _of_network(network, **asked)
     show(blocks, as_json=as_json)
@@ -113,6 +105,7 @@ def _of_field(
     impute: Path | None,
     temperature: float,
     output: Path | None,
+    columns: str | None,
     evidence: str | None,
     given: list[str] | None,
     best: bool,
@@ -122,8 +115,8 @@ def _of_field(
     if not hasattr(field, "marginals"):
         kind = type(field).__name__
         raise SettingsError(f"{folder} holds a {kind}, not a field; infer asks fields.")
-    if (impute is None) != (output is None):
-        raise typer.BadParameter("--impute and --output go together: rows, and the file for them.")
+    if (impute is None) != (output is None) or (columns is not None and impute is None):
+        raise typer.BadParameter("--impute goes with --output, and --keep with both of them.")
     field = field if temperature == 1 else field.at_temperature(temperature)
     named = ",".join(filter(None, [evidence, *(given or [])]))
     description = FieldDescription(field)
@@ -134,7 +127,7 @@ def _of_field(
         return [Facts({name: Nats(own) for name, own in facts.items()}), *blocks]
     if named or best:
         raise typer.BadParameter("--impute goes without --evidence and --best: rows are evidence.")
-    table = read_samples(impute)
+    table = read_samples(impute, columns=picked(columns))
     filled = field.impute(table)
     field.write_rows(filled, output)
     gaps = int((field.encode(table) < 0).sum())

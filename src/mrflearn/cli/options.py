@@ -271,6 +271,12 @@ def listed(words: str | None) -> list[str] | None:
     return words.split(",") if words else None
 
 
+def picked(columns: str | None) -> list[str | int] | None:
+    """The columns that a text names; None for all of them."""
+    names = listed(columns) or []
+    return [int(word) if word.isdigit() else word for word in names] or None
+
+
 def holds_moments(path: Path) -> bool:
     """Whether the name says that the file holds counts."""
     return Path(path.name.removesuffix(".gz")).suffix == MOMENTS

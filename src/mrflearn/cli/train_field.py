@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from mrflearn.cli.options import listed, of_estimators, shard_paths
+from mrflearn.cli.options import of_estimators, picked, shard_paths
 from mrflearn.cli.output import remark, write_picture
 from mrflearn.cli.train import Job
 from mrflearn.describe.fields import FieldDescription
@@ -95,7 +95,7 @@ def _of_shards(job: Job, paths: list[Path], columns: str | None, missing: bool) 
     model = job.make("samples")
     with job.place() as place:
         shards = shard_paths(paths, job.given["engine"])
-        model.fit_shards(shards, place, columns=_picked(columns), missing=missing)
+        model.fit_shards(shards, place, columns=picked(columns), missing=missing)
     job.facts["samples"] = None
     return model
 
@@ -135,16 +135,10 @@ def read_rows(
         if any(others):
             named = "--molecule, --drop-inserts and --focus"
             raise typer.BadParameter(f"{named} are only for alignments.")
-        return read_samples(path, columns=_picked(columns))
+        return read_samples(path, columns=picked(columns))
     if columns is not None:
         raise typer.BadParameter(f"--keep: {path} is an alignment, and all of it is used.")
     alignment = read_alignment(path, molecule or usual, drop_inserts=drop_inserts, focus=focus)
     for text in alignment.remarks(chosen=bool(molecule or usual), dropped=drop_inserts):
         remark(text)
     return alignment if family else SampleTable(None, alignment.values, molecule=alignment.molecule)
-
-
-def _picked(columns: str | None) -> list[str | int] | None:
-    """The columns that a text names; None for all of them."""
-    names = listed(columns) or []
-    return [int(word) if word.isdigit() else word for word in names] or None
