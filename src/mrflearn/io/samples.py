@@ -265,8 +265,8 @@ def column_order(learned: Sequence[str] | None, seen: Sequence[str] | None) -> l
     problem += "; " if problem and lacking is not None else ""
     problem += "" if lacking is None else f"column {lacking!r}, which was learned from, is not here"
     raise DataError(
-        f"{problem or 'two columns have one name'}. Names must be the same, in any order; tables "
-        "without names go by place."
+        f"{problem or 'two columns have one name'}. Names must be the same, in any order (of a "
+        "larger file choose some by columns=A,B); tables without names go by place."
     )
 
 
