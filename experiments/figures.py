@@ -24,6 +24,7 @@ from sources import (
     Figures,
     average,
     cells,
+    conditions,
     output,
     peers,
     printed,
@@ -362,6 +363,46 @@ def composite_models() -> list[str]:
     return table(header, lines)
 
 
+SPARK_JOBS = {  # what one worker did: amount and unit
+    "crf": ("`CRF`, 10 iterations", 50_000, "sentences"),
+    "lap": ("`MarkovField` by LAP, 100 x 100 grid", 20_000, "samples"),
+    "count": ("trigrams counted", 50_000, "sentences"),
+    "tag": ("`TaggerModel.transform`", 50_000, "sentences"),
+}
+
+
+def spark_workers() -> list[str]:
+    """Seconds on clusters of one machine and without Spark."""
+    lines = []
+    for own in _lines("spark"):
+        job = SPARK_JOBS[own["job"]][0]
+        once = own["s/evaluation"]
+        speed = "" if own["speed"] == "-" else f"{own['speed']}x"
+        memory = own["driver MB"], own["worker MB"]
+        lines.append(
+            (job, own["place"], own["seconds"], once, speed, own["sent/parameters"], *memory)
+        )
+    header = "job", "where", "s", "s an evaluation", "speed", "sent / parameters", "driver, MB"
+    found = table((*header, "worker, MB"), lines)
+    return [*found, "", f"Measured on {conditions([output('spark')])}."]
+
+
+def spark_cores() -> list[str]:
+    """The work that grows with the data, the rest, and what follows for many cores."""
+    lines = []
+    for job, (name, amount, unit) in SPARK_JOBS.items():
+        column = "s/evaluation" if job == "crf" else "seconds"
+        one, two = (float(cells("spark", job=job, place=f"^{n} worker")[column]) for n in (1, 2))
+        fixed, work = max(0.0, 2 * two - one), 2 * min(one - two, one / 2)
+        # Nine tenths of the time are work where there is nine times as much of it as of the rest.
+        each = 9 * fixed * amount / work
+        first = f"{name}, an evaluation" if job == "crf" else name
+        shares = (f"{each:,.0f} {unit}", f"{1000 * each:,.0f}") if fixed else ("any", "any")
+        lines.append((first, f"{amount:,} {unit}", f"{work:.2f}", f"{fixed:.2f}", *shares))
+    header = "job", "data", "work, s of one core", "the rest, s"
+    return table((*header, "a core's share for 90 % work", "of 1,000 cores"), lines)
+
+
 def _report(experiment: str, start: str) -> list[str]:
     """The table of an experiment's report that starts so."""
     path = ROOT / "experiments" / experiment / "results-full" / "report.md"
@@ -376,6 +417,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "composite-models": composite_models,
     "crf-estimators": crf_estimators,
     "word-vectors": word_vectors,
+    "spark-workers": spark_workers,
+    "spark-cores": spark_cores,
 }
 
 

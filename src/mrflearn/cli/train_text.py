@@ -66,10 +66,10 @@ def from_file(job: Job, file: Path, validation: Path | None = None) -> Any:
     """N-grams, a grammar, or both with topics; the perplexity of a held-out text is reported."""
     model = job.fit(job.make(), file)
     if hasattr(model, "fit_"):
-        history = model.fit_.history
+        history, reason = model.fit_.history, model.fit_.reason
         likelihood = -history[-1].value if history else None
-        job.facts |= {"iterations": len(history), "train_log_likelihood": likelihood}
-        job.facts["reason"] = model.fit_.reason
+        facts = {"iterations": len(history), "train_log_likelihood": likelihood, "reason": reason}
+        job.facts |= facts
     if getattr(model, "fallback_orders_", ()):
         orders = ", ".join(map(str, model.fallback_orders_))
         remark(f"order {orders}: too few counts to estimate discounts; fixed ones are used")

@@ -31,12 +31,14 @@ from mrflearn.io.files import (
     located,
     not_text,
     open_binary,
+    plain,
     read_lines,
     runs,
     to_record,
+    url_of,
     write_text,
 )
-from mrflearn.io.remote import listing, plain, url_of
+from mrflearn.io.remote import listing
 
 # Tokenised text: one sentence a line, tokens set apart by white space.
 

@@ -368,6 +368,9 @@ FORMATS: dict[str, Format] = {
 }
 
 
+_NETWORKS = [own for own in FORMATS.values() if own.record == "networks"]
+
+
 def guess_format(path: PathLike) -> str:
     """The format that the ending of a file's name stands for."""
     suffix = ending(path)
@@ -376,6 +379,11 @@ def guess_format(path: PathLike) -> str:
             return name
     problem = f"the ending '{suffix}' stands for no format. Name one: {', '.join(FORMATS)}."
     raise DataError(problem, path=path)
+
+
+def network_format(path: PathLike) -> Format:
+    """The format of a network by the ending of the name; under any other it is UAI's."""
+    return next((own for own in _NETWORKS if ending(path) in own.suffixes), FORMATS["uai"])
 
 
 def sentence_format(path: PathLike, otherwise: str) -> str:
