@@ -130,7 +130,8 @@ def main() -> None:
     if options.model == "rivals":
         own = {k: point[k] for k in ("text", "scale")}
         measure_rivals(rows, own, text)
-        interpolate(rows, own, text, _parts_alone(options))
+        if alone := _parts_alone(options):
+            interpolate(rows, own, text, alone)
         return
     row = rows.append(point, measure(options, text, name), Path(__file__))
     shown = {k: v for k, v in row.items() if k not in ("curve", "topic_words", "shares")}

@@ -17,10 +17,13 @@ import mrflearn
 from mrflearn import CompositeLanguageModel, NgramLanguageModel, plots
 from mrflearn.datasets.english import sample_documents
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
+from mrflearn.estimators.composite_training import folds_of
 from mrflearn.execution.executor import Serial
 from mrflearn.execution.held import Held, Here
+from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.ptb import write_trees
 from mrflearn.io.trees import Tree
+from mrflearn.models.composite_lm import stream_of
 from support.edited import drop
 
 SAMPLED = [
@@ -187,6 +190,18 @@ def test_a_training_goes_on_where_it_stopped(tmp_path: Path, whole: CompositeLan
         clone(longer).set_params(random_state=8).fit(TRAIN, checkpoint=path, resume=True)
     with pytest.raises(ValueError, match="checkpoint='FILE'"):  # a setting, as of other estimators
         longer.fit(TRAIN, resume=True)
+
+
+def test_words_that_one_fold_alone_has_are_unknown_where_it_is_judged() -> None:
+    documents = [[["a", "b"], ["a"]], [["a", "c"]], [["b", "a"]]]
+    words = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
+    text = stream_of(documents, words)
+    folds = folds_of(text, text.document, 2, words)
+    read = [[words.words[i] for i in own.new.stream[1:].tolist()] for own in folds]
+    assert read == [["a", "b", "<S>", "a", "<S>"], ["a", "<unk>", "<S>"], ["b", "a", "<S>"]]
+    assert (folds[1].text.stream == text.part(folds[1].sentences).stream).all()
+    (alone,) = folds_of(text, np.zeros(4, int), 2, words)
+    assert (alone.new.stream == text.stream).all()
 
 
 @pytest.mark.parametrize(("most", "rounds", "each"), [(7, 3, [2, 2, 2]), (2, 4, [1, 1])])
