@@ -83,15 +83,23 @@ def write_bits(folder: Path, side: int, rows: int, count: int, ending: str) -> l
     paths = [folder / f"part-{number}.{ending}" for number in range(count)]
     for number, path in enumerate(paths):
         draw = np.random.default_rng(number)
-        bits = draw.integers(0, 2, (rows, side * side), dtype=np.uint8)
-        bits[:, 1:] &= bits[:, :-1] | (draw.integers(0, 4, bits[:, 1:].shape, dtype=np.uint8) > 0)
+        parts = (bits(draw, min(500, rows - begin), side**2) for begin in range(0, rows, 500))
         if ending == "npy":
-            np.save(path, bits)
+            np.save(path, np.concatenate(list(parts)))
             continue
-        cells = np.full((rows, 2 * side * side), ord(","), dtype=np.uint8)
-        cells[:, ::2], cells[:, -1] = bits + ord("0"), ord("\n")
-        path.write_bytes(cells.tobytes())
+        with path.open("wb") as stream:
+            for part in parts:
+                cells = np.full((len(part), 2 * side**2), ord(","), dtype=np.uint8)
+                cells[:, ::2], cells[:, -1] = part + ord("0"), ord("\n")
+                stream.write(cells.tobytes())
     return paths
+
+
+def bits(draw: np.random.Generator, rows: int, variables: int) -> np.ndarray:
+    """Random bits, each of which says something of the one after it."""
+    found = draw.integers(0, 2, (rows, variables), dtype=np.uint8)
+    found[:, 1:] &= found[:, :-1] | (draw.integers(0, 4, (rows, variables - 1), np.uint8) > 0)
+    return found
 
 
 # Jobs: each at a place, `None` for no Spark.
