@@ -90,6 +90,7 @@ REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
 # Where values are missing the field is fitted in many rounds, each from where the last one ended.
 # What would take such an estimator long need not be finished in each of them.
 ITERATIONS_A_ROUND = {"bp": 10, "pcd": 50}
+TOLERANCE_A_ROUND = 1e-5  # about a thousandth of a standard error
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,7 @@ class FieldTraining:
         settings = copy(self.settings)
         most = ITERATIONS_A_ROUND.get(self.estimator, settings.max_iterations)
         settings.max_iterations = min(settings.max_iterations, most)
+        settings.tolerance = max(settings.tolerance, TOLERANCE_A_ROUND)
 
         def fit(samples: Samples, last: TabularModel | None) -> Fitted:
             flat = None if last is None else torch.cat([own.reshape(-1) for own in last.values])
@@ -398,7 +400,7 @@ class FieldTraining:
             more = f"; nor {len(states) - NAMED:,} more such states" if len(states) > NAMED else ""
             problem = f"no row has {'; nor '.join(shown)}{more}"
             if self.estimator == "pmm":
-                raise DataError(f"{problem}; 'pmm' gives -inf. Use another estimator and l2=0.1.")
+                raise DataError(f"{problem}; 'pmm' gives -inf. Use '{self._for_wide}' and l2=0.1.")
             warn_user(
                 f"{problem}: without a penalty the best parameters are infinite, and those "
                 f"learned depend on where training stopped. {REMEDY}"
