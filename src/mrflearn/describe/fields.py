@@ -144,7 +144,7 @@ class FieldDescription(Description):
         rows = list(zip(*columns.values(), strict=True))
         title = f"Intervals of the {min(n, len(rows)):,} strongest of {len(rows):,} edges"
         remark = [Note(f"the intervals may not cover: {kept['remark']}")] if kept["remark"] else []
-        table = Table(tuple(columns), rows[:n], title=title, floats="+.3f")
+        table = Table(tuple(columns), rows[:n], title=title, floats=".3f")
         caption = "Strengths of edges in all rows, and where 95 % of the resamples have them."
         picture = Picture(partial(plots.draw_intervals, columns), caption=caption)
         return [*remark, table, picture]
