@@ -282,5 +282,7 @@ def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> 
     shown |= {name: figures[name] for name in COUNTS}
     if found.unknown and found.known_log_likelihood is not None:
         shown["perplexity_without_unknown"] = figures["perplexity_without_unknown"]
-    note = f"{found.unknown:,} of {found.words:,} words, not in the vocabulary, are {UNKNOWN}"
+    note = (
+        f"{found.unknown:,} of {found.words:,} words are not in the vocabulary: read as {UNKNOWN}"
+    )
     return [*([Note(note)] if found.unknown else []), Data(figures), Facts({**shown, **more})]
