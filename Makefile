@@ -102,7 +102,7 @@ figures: $(READY)
 	$(BIN)/python experiments/figures.py
 
 bench-inference: $(READY)
-	$(PYTHON) benchmarks/setup_peers.py
+	$(PYTHON) benchmarks/setup_peers.py inference
 	$(BIN)/python benchmarks/inference.py
 
 bench-crf: $(READY)
@@ -121,9 +121,10 @@ bench-nn: $(READY)
 bench-potts: $(READY)
 	$(BIN)/python benchmarks/potts.py
 
-# One worker against two; needs Java 17.
+# 1, 2 and (with the cores) 4 workers, into results/spark.json and the pages; needs Java 17.
 bench-spark: $(READY)
-	$(BIN)/python benchmarks/spark.py
+	$(BIN)/python benchmarks/run_all.py --only spark
+	$(BIN)/python experiments/figures.py
 
 bench-tagger: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py tagger

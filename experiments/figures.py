@@ -14,6 +14,8 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
+from math import inf
 
 from provenance import ROOT
 from provenance import main as list_rows
@@ -22,6 +24,7 @@ from sources import (
     Figures,
     average,
     cells,
+    conditions,
     output,
     peers,
     printed,
@@ -341,6 +344,65 @@ def word_vectors() -> list[str]:
     return table(("", "WS-353, 237 pairs", "MEN, 1,048 pairs"), lines)
 
 
+SPARK_JOBS = {  # what one worker did: amount and unit
+    "crf": ("`CRF`, 10 iterations", 50_000, "sentences"),
+    "lap": ("`MarkovField` by LAP, 100 x 100 grid", 20_000, "samples"),
+    "count": ("trigrams counted", 50_000, "sentences"),
+    "tag": ("`TaggerModel.transform`", 50_000, "sentences"),
+}
+
+
+def spark_workers() -> list[str]:
+    """Seconds on clusters of one machine and without Spark."""
+    lines = []
+    for own in _lines("spark"):
+        job = SPARK_JOBS[own["job"]][0]
+        once = own["s/evaluation"]
+        speed = "" if own["speed"] == "-" else f"{own['speed']}x"
+        memory = own["driver MB"], own["worker MB"]
+        lines.append(
+            (job, own["place"], own["seconds"], once, speed, own["sent/parameters"], *memory)
+        )
+    header = "job", "where", "s", "s an evaluation", "speed", "sent / parameters", "driver, MB"
+    found = table((*header, "worker, MB"), lines)
+    return [*found, "", f"Measured on {conditions([output('spark')])}."]
+
+
+def spark_cores() -> list[str]:
+    """The work that grows with the data, the rest, and what follows for many cores."""
+    lines = []
+    for job, (name, amount, unit) in SPARK_JOBS.items():
+        column = "s/evaluation" if job == "crf" else "seconds"
+        one, two = (float(cells("spark", job=job, place=f"^{n} worker")[column]) for n in (1, 2))
+        fixed, work = max(0.0, 2 * two - one), 2 * min(one - two, one / 2)
+        # Nine tenths of the time are work where there is nine times as much of it as of the rest.
+        each = 9 * fixed * amount / work
+        first = f"{name}, an evaluation" if job == "crf" else name
+        shares = (f"{each:,.0f} {unit}", f"{1000 * each:,.0f}") if fixed else ("any", "any")
+        lines.append((first, f"{amount:,} {unit}", f"{work:.2f}", f"{fixed:.2f}", *shares))
+    header = "job", "data", "work, s of one core", "the rest, s"
+    return table((*header, "a core's share for 90 % work", "of 1,000 cores"), lines)
+
+
+def composite_models() -> list[str]:
+    """Test perplexities of combinations and rivals on each text."""
+    columns = {"built-in": ("medium",), "Brown": ("10 steps",), "treebank": ("full", "10 steps"),
+               "plain": ("10 steps",)}  # fmt: skip
+    found: dict[str, dict[str, float]] = {}
+    for text, scales in columns.items():
+        for own in chain(*(rows("composite", text=text, scale=own) for own in scales)):
+            name = own["point"]["model"] + " + cache" * bool(own["point"].get("cache"))
+            found.setdefault(name, {})[text] = own["perplexity"]
+    best = {text: min(own.get(text, inf) for own in found.values()) for text in columns}
+    lines = []
+    for name, own in found.items():
+        shown = [f"{own[text]:.2f}" if text in own else "" for text in columns]
+        marks = ["**" * (own.get(text) == best[text]) for text in columns]
+        lines.append((name, *(f"{m}{cell}{m}" for m, cell in zip(marks, shown, strict=True))))
+    header = ("", "built-in", "Brown", "treebank sample", "60 Brown documents as they are")
+    return table(header, lines)
+
+
 def _report(experiment: str, start: str) -> list[str]:
     """The table of an experiment's report that starts so."""
     path = ROOT / "experiments" / experiment / "results-full" / "report.md"
@@ -352,8 +414,11 @@ def _report(experiment: str, start: str) -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "how-fast": how_fast,
+    "composite-models": composite_models,
     "crf-estimators": crf_estimators,
     "word-vectors": word_vectors,
+    "spark-workers": spark_workers,
+    "spark-cores": spark_cores,
 }
 
 

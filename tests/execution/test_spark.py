@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 import torch
 
 from mrflearn import CompositeLanguageModel, MarkovField
-from mrflearn.errors import DataError, ExecutionError
+from mrflearn.errors import DataError, ExecutionError, OutOfMemoryError
+from mrflearn.execution import resources
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.spark import Spark
 from mrflearn.features.moments import count_text_shards
@@ -153,6 +155,63 @@ def test_parts_are_added_up_and_worked_on(spark: Spark) -> None:
         spark.map_totals(tasks.complain_of_parts, range(9), tasks.weighed)
     with pytest.raises(ExecutionError, match="nothing to add up"):
         spark.map_totals(tasks.powers, [], tasks.weighed)
+
+
+def test_a_session_that_ran_before_is_never_stopped(spark: Spark) -> None:
+    for place in (Spark(spark.session), Spark()):
+        with place:
+            assert place.session is spark.session
+        assert spark.session.range(3).count() == 3
+    with ThreadPoolExecutor(1) as thread, Spark() as place:
+        assert thread.submit(lambda: place.session).result() is spark.session
+    assert spark.session.range(3).count() == 3
+
+
+def test_spark_connect_does_the_same(
+    spark: Spark, connected: Spark, shards: list[Path], tmp_path: Path
+) -> None:
+    assert not hasattr(connected.session, "_jsparkSession")
+    field = MarkovField("grid:3x3", estimator="lap", l2=0.1)
+    there, here = (field.fit_shards(shards, own).couplings_.tolist() for own in (connected, spark))
+    assert there == here
+    with connected.hold(range(20), tasks.third) as held:
+        for _ in range(2):  # the second time names alone are sent
+            assert held.total(abs) == sum(n / 3 for n in range(20))
+    with pytest.raises(DataError, match="here:3: three is no number"):
+        list(connected.map(tasks.complain, range(5)))
+    connected.close()
+    assert spark.session.range(3).count() == 3  # the server goes on
+
+
+def test_what_the_driver_cannot_hold_is_refused_with_an_estimate(
+    spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = spark.session.createDataFrame([("a b c" * 1000,)] * 20, "text string")
+    monkeypatch.setattr(resources, "available_memory", lambda *_: 50_000)
+    with pytest.raises(OutOfMemoryError, match=r"column.* text .*KB.*50 KB is available"):
+        spark.collect(frame, ["text"])
+    with pytest.raises(OutOfMemoryError, match=r"sending 5 items.*KB"):
+        list(spark.map(len, ["x" * 20_000] * 5))
+    with pytest.raises(OutOfMemoryError, match=r"results of 80[.\d]* KB for each block"):
+        spark.total(tasks.long_list, [10_000])
+
+
+def test_an_evaluation_sends_parameters_alone(spark: Spark) -> None:
+    """Neither data nor what was made of them go out again."""
+    with spark.hold(range(40), tasks.third) as held:
+        expected = held.total(abs)
+        before = spark.sent
+        assert held.total(tasks.Vector(torch.zeros(100_000))) == expected
+        assert spark.sent - before < 2 * 400_000
+
+
+def test_the_first_item_is_looked_at_alone(spark: Spark, tmp_path: Path) -> None:
+    items = [(number, str(tmp_path)) for number in range(9)]
+    with spark.hold(items) as held:
+        assert held.first(tasks.noted_in_folder) == 0
+        assert len(list(tmp_path.iterdir())) < 9
+        assert list(held.map(tasks.noted_in_folder)) == list(range(9))
+    assert spark.hold([]).first(abs) is None
 
 
 def test_only_failures_of_spark_are_told_as_such(spark: Spark) -> None:

@@ -41,8 +41,8 @@ def why_not() -> str | None:
 class SparkCluster:
     """A master and `workers` workers of `cores` cores on loopback, until the block ends."""
 
-    def __init__(self, workers: int = 2, cores: int = 1, port: int = 0) -> None:
-        self.count, self.cores, self.port = workers, cores, port
+    def __init__(self, workers: int = 2, cores: int = 1, port: int = 0, memory: str = "1g") -> None:
+        self.count, self.cores, self.port, self.memory = workers, cores, port, memory
         self.folder = Path(tempfile.mkdtemp(prefix="mrflearn-spark-"))
         self.master: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
@@ -64,19 +64,27 @@ class SparkCluster:
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(self.connect_port),
+            # All tests are run with slow tasks tried twice.
+            "spark.speculation": "true",
+            "spark.speculation.quantile": "0.5",
+            "spark.speculation.minTaskRuntime": "3s",
         }
         return Spark(self.url, {**own, **settings})
 
     def __enter__(self) -> Self:
         try:
             options = ["--host", LOOPBACK, "--port", str(self.port), "--webui-port", "0"]
-            self.master = self._start("master", "org.apache.spark.deploy.master.Master", *options)
+            self.master = self._start(
+                "master", "org.apache.spark.deploy.master.Master", LOOPBACK, *options
+            )
             self.url = self._said("master", r"spark://[\d.]+:\d+")
             for number in range(self.count):
-                options = ["--host", LOOPBACK, "--cores", str(self.cores), "--memory", "1g"]
+                host = f"127.0.0.{number + 1}"  # Spark tries a slow task again on another host only
+                options = ["--host", host, "--cores", str(self.cores)]
+                options += ["--memory", self.memory]
                 options += ["--webui-port", "0", "--work-dir", str(self.folder / f"w{number}")]
                 kind = "org.apache.spark.deploy.worker.Worker"
-                self.workers.append(self._start(f"worker{number}", kind, *options, self.url))
+                self.workers.append(self._start(f"worker{number}", kind, host, *options, self.url))
             for number in range(self.count):
                 self._said(f"worker{number}", "Successfully registered")
         except BaseException:
@@ -101,7 +109,7 @@ class SparkCluster:
             process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, kind: str, host: str, *words: str) -> subprocess.Popen[bytes]:
         spec = importlib.util.find_spec("pyspark")
         assert spec is not None
         assert spec.origin is not None
@@ -110,14 +118,14 @@ class SparkCluster:
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": LOOPBACK,
+            "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(str(place) for place in places if place),
         }
         with (self.folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                [str(home / "bin" / "spark-class"), *words],
+                [str(home / "bin" / "spark-class"), kind, *words],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment,

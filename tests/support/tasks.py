@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
 
@@ -86,3 +92,48 @@ def maker(number: int) -> Noted:
 
 def seen(noted: Noted) -> tuple[int, tuple[int, int]]:
     return noted.number, (os.getpid(), id(noted))
+
+
+class Kill:
+    """Ends the Java process above it, with all that it keeps, the first time it is asked at all."""
+
+    def __init__(self, task: Callable[[Any], Any], sign: str) -> None:
+        self.task, self.sign = task, sign
+
+    def __call__(self, item: Any) -> Any:
+        with suppress(FileExistsError):
+            os.close(os.open(self.sign, os.O_CREAT | os.O_EXCL))
+            daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+            os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
+            time.sleep(60)  # until it is ended itself
+        return self.task(item)
+
+
+def slow_at_first(item: tuple[int, str]) -> int:
+    """Takes long for 3 where nobody has tried yet; leaves a sign of each try."""
+    number, folder = item
+    tries = len(list(Path(folder).glob(f"{number}-*")))
+    Path(folder, f"{number}-{os.getpid()}").touch()
+    if number == 3 and not tries:
+        time.sleep(20)
+    return number
+
+
+def long_list(length: int) -> NDArray[np.float64]:
+    return np.zeros(length)
+
+
+def noted_in_folder(item: tuple[int, str]) -> int:
+    """Leaves a sign that it was asked."""
+    Path(item[1], str(item[0])).touch()
+    return item[0]
+
+
+class Vector:
+    """A task that has something large with it."""
+
+    def __init__(self, vector: Any) -> None:
+        self.vector = vector
+
+    def __call__(self, number: float) -> float:
+        return abs(number)

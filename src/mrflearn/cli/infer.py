@@ -16,7 +16,7 @@ from mrflearn.describe.fields import FieldDescription, evidence_of, marginal_blo
 from mrflearn.errors import InferenceError, SettingsError
 from mrflearn.evaluation.recovery import published_differences
 from mrflearn.graph.evidence import condition
-from mrflearn.inference.answering import answered, method_of
+from mrflearn.inference.answering import Method, answered, method_of
 from mrflearn.io import uai
 from mrflearn.io.formats import network_format
 from mrflearn.io.samples import read_samples
@@ -42,7 +42,7 @@ def _of_network(
     path: Path,
     evidence: str | None,
     given: list[str] | None,
-    method: str,
+    method: Method,
     compare: bool,
     best: bool,
     **limits: Any,

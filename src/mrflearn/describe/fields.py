@@ -28,6 +28,7 @@ from mrflearn.io.files import write_csv
 APART = 4  # least distance of the columns of a contact, unless given
 MOST_DRAWN = 400  # variables of a heat map
 MOST_ON_PAGE = 80
+MOST_CENTRAL = 40  # variables whose centrality is drawn
 MOST_COUPLINGS = 1000  # that can be asked for on the page
 MOST_SAMPLES = 20
 MOST_WORDS = 100  # of evidence
@@ -74,7 +75,7 @@ class FieldDescription(Description):
             )
         pictures = [network, heat] if edges else [heat, network]
         pictures = pictures if 0 < len(network.names) <= MOST_DRAWN or plot else []
-        return [*found, *pictures, *self._with_intervals(n)]
+        return [*found, *pictures, *self._centrality(), *self._with_intervals(n)]
 
     @cached_property
     def has_contacts(self) -> bool:
@@ -135,6 +136,18 @@ class FieldDescription(Description):
         unsure = {frozenset((one, other)) for one, other, low, high in rows if low <= 0 <= high}
         names = self.model.variable_names_
         return np.array([frozenset((names[a], names[b])) in unsure for a, b in pairs])
+
+    def _centrality(self) -> Blocks:
+        """How central each variable is, drawn."""
+        if self.has_contacts or not 1 < len(self.model.variable_names_) <= MOST_CENTRAL:
+            return []
+
+        def draw() -> Any:
+            from mrflearn.evaluation import centrality
+
+            return plots.draw_centrality(centrality(self.model))
+
+        return [Picture(draw, caption="How central each variable is among all couplings.")]
 
     def _with_intervals(self, n: int) -> Blocks:
         """Edges with their intervals, as a table and drawn."""
@@ -229,7 +242,8 @@ class FieldDescription(Description):
 
         def couplings(n: int) -> Blocks:
             found, heat, network = self.strongest(n, APART)
-            return [network, found[-1], *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
+            few = len(heat.names) <= MOST_ON_PAGE
+            return [network, found[-1], *([heat] if few else []), *self._centrality()]
 
         def samples(n: int) -> Blocks:
             rows, method = field.draw(n, random_state=0)
@@ -243,11 +257,18 @@ class FieldDescription(Description):
         def marginals(words: list[str]) -> Blocks:
             return self.answer(evidence_of(" ".join(words)))
 
+        def best(words: list[str]) -> Blocks:
+            return self.answer(evidence_of(" ".join(words)), best=True)
+
         what = "contacts" if self.has_contacts else "couplings"
         names, labels = field.variable_names_, field.labels_
         most = min(MOST_COUPLINGS, len(field.edges_))
         numbers = {"n": (min(20, most), range(most + 1))}
-        asked = [Task("marginals", f"{names[0]}={labels[0][-1]}", marginals, MOST_WORDS, 0)]
+        usual = f"{names[0]}={labels[0][-1]}"
+        asked = [
+            Task("marginals", usual, marginals, MOST_WORDS, 0),
+            Task("best", usual, best, MOST_WORDS, 0),
+        ]
         kept = [Task("intervals", "", self._with_intervals, 0, options=numbers)]
         return [
             *(asked if len(names) <= MOST_ON_PAGE else []),

@@ -16,6 +16,7 @@ from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
 from mrflearn.evaluation.similarity import CosineSpace, judge
 from mrflearn.io.corpus import UNKNOWN, write_sentences
+from mrflearn.io.files import write_csv
 
 WORDS_SHOWN = {"n": (10, range(1, 101))}  # on the page
 SHOWN = 10  # unknown words of a note, or words whose neighbours are asked for at once
@@ -235,6 +236,20 @@ class NgramDescription(NextWordDescription):
     """An n-gram model."""
 
     settings: ClassVar = ("order",)
+
+    def score(self, file: Path, output: Path | None = None) -> Blocks:
+        """The perplexity of a text, and of each of its documents where these go to a file."""
+        if output is None:
+            return super().score(file)
+        found = list(self.model.document_scores(file))
+        names = (*COUNTS, "log_likelihood", "perplexity")
+        numbers = {"document": range(1, len(found) + 1)}
+        write_csv(output, numbers | {n: [getattr(own, n) for own in found] for n in names})
+        sums = ("log_likelihood", *COUNTS[1:], "known_log_likelihood")
+        whole = TextScore(**{name: sum(getattr(own, name) for own in found) for name in sums})
+        if not whole.tokens:
+            raise DataError("there is nothing to score: no words. Is the file empty?")
+        return perplexity(whole, self._counted() | {"documents": len(found)})
 
     def learned(self, n: int) -> Blocks:
         """The size of each order, and the most probable first words."""

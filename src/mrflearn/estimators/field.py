@@ -18,7 +18,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import DataWarning, GraphError, SettingsError
+from mrflearn.errors import DataError, DataWarning, GraphError, SettingsError
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import (
@@ -278,7 +278,9 @@ class MarkovField(FieldQuestions):
             raise SettingsError("edges are learned from one table, by fit; name the graph here.")
         # The first rows of the first file show the columns and, mostly, the states.
         look = FirstRows(columns)
-        first = look(files[0]) if held is None else next(held.map(look))
+        first = look(files[0]) if held is None else held.first(look)
+        if first is None:
+            raise DataError("there are no samples to learn from.")
         read = answer_rows(first)
         graph, self.codes_ = self._build(read, uniform=True)
         training = self._training(graph, missing=missing, counts_alone=True)
@@ -407,7 +409,7 @@ class MarkovField(FieldQuestions):
             choice = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
             estimator = choice.estimator
         self._keep_choice(choice)
-        return FieldTraining(self, estimator)
+        return FieldTraining(self, estimator, counts_alone=counts_alone)
 
     def _build(self, rows: Rows, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
         """The graph, and the codes of its states.

@@ -66,14 +66,14 @@ class Store:
 STORE = Store()  # of this process
 
 
-class Source(Protocol):
+class HeldItem(Protocol):
     """One item of held data: where it is, and what is made of it."""
 
     def __call__(self) -> Any:
         """What was made of it."""
         ...
 
-    def then(self, make: Any) -> Source:
+    def then(self, make: Any) -> HeldItem:
         """The same with one step more."""
         ...
 
@@ -88,7 +88,7 @@ class Held(Generic[Item]):
     def __init__(
         self,
         place: Executor,
-        sources: Sequence[Source],
+        sources: Sequence[HeldItem],
         share: Callable[[Any], Any] = lambda make: make,
         end: Callable[[], object] = lambda: None,
     ) -> None:
@@ -103,6 +103,10 @@ class Held(Generic[Item]):
     def map(self, task: Callable[[Item], Result]) -> Iterator[Result]:
         """The result for every item, in their order."""
         return self.place.map(_Asked(task), self._sources)
+
+    def first(self, task: Callable[[Item], Result]) -> Result | None:
+        """The result for the first item; None where there is no item."""
+        return next(self.map(task), None)
 
     def total(self, task: Callable[[Item], Result]) -> Result:
         """The sum (`+`) of the results."""
@@ -131,7 +135,7 @@ class _Asked(Generic[Result]):
 
     task: Callable[[Any], Result]
 
-    def __call__(self, source: Source) -> Result:
+    def __call__(self, source: HeldItem) -> Result:
         return self.task(source())
 
 

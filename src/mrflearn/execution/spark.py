@@ -27,31 +27,40 @@ import socket
 import sys
 import threading
 import uuid
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from itertools import chain, groupby, pairwise
-from operator import add, itemgetter
+from functools import cached_property
+from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Any, Self, TypeVar, final
 
-from mrflearn.errors import ExecutionError, MissingExtraError, OutOfMemoryError
+from mrflearn.errors import ExecutionError, MissingExtraError
 from mrflearn.execution.executor import Executor, added_up, parts_added_up
-from mrflearn.execution.held import STORE, Held, applied, digest, pickled
+from mrflearn.execution.held import Held, digest, pickled
+from mrflearn.execution.spark_tasks import (
+    ANSWER,
+    BLOCK,
+    ERROR,
+    MISSING,
+    MOST_BYTES,
+    Reduce,
+    Work,
+    group_of,
+    packed_rows,
+    sizes,
+    table_of,
+)
 
 Item = TypeVar("Item")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 SLICES_PER_CORE = 2  # so that a lost or slow worker costs little
 FEW = 16  # so many sums of blocks are added up by the driver itself
-MOST_BYTES = 1 << 26  # of a block, where it can be cut
-MOST_ROWS = 1 << 14  # of a DataFrame in a block
+AS_OBJECTS = 8  # Python's lists of texts take about so many times the bytes of Arrow's
 SECONDS_TO_REACH = 10.0  # a master
 MASTERS = re.compile(r"spark://.+|sc://.+|yarn|k8s://.+|local|local(-cluster)?\[[^\]]+\]")
 PORTS = {"spark://": None, "sc://": 15002}  # what is listened at where the address has no port
-RESULT, ERROR, MISSING = range(3)
-ANSWER = "block long, part long, kind int, value binary"
 
 
 @final
@@ -131,12 +140,25 @@ class Spark(Executor):
         if hasattr(items, "mapInArrow"):
             if len(self._partitions(items)) < self.width // SLICES_PER_CORE:
                 items = items.repartition(self.width)
-            packed = items.mapInArrow(_pack, "block long, name string, content binary")
-            found: Held[Any] = HeldFrame(self, _Rows.persisted(packed), (pickled(_table),))
+            packed = items.mapInArrow(packed_rows, BLOCK)
+            found: Held[Any] = HeldFrame(self, _Rows.persisted(packed), (pickled(table_of),))
         else:
             frame, blocks = self._frame(list(items))
             found = HeldFrame(self, _Rows.persisted(frame, blocks), ())
         return found if make is None else found.then(make)
+
+    def collect(self, frame: Any, columns: Sequence[str]) -> Any:
+        """Some columns of a DataFrame as a `pyarrow.Table`, if the driver has the memory."""
+        from mrflearn.execution.resources import require_memory
+
+        chosen = frame.select(*columns)
+        size = sum(self._rows(chosen.mapInArrow(sizes, "size long"), "size"))
+        require_memory(
+            AS_OBJECTS * size,
+            f"collecting the columns {', '.join(columns)} to the driver",
+            "Give the driver more memory, or learn from fewer rows.",
+        )
+        return self._table(chosen)
 
     def close(self) -> None:
         """Leaves the cluster; the next task would start Spark again."""
@@ -185,10 +207,16 @@ class Spark(Executor):
 
     def _rows(self, frame: Any, *names: str) -> list[Any]:
         """The rows of a DataFrame: values of one column, or tuples of several."""
+        table = self._table(frame)
+        columns = [table.column(name).to_pylist() for name in names]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def _table(self, frame: Any) -> Any:
+        """All of a DataFrame, as a `pyarrow.Table`."""
         session, tag = self.session, f"mrflearn-{uuid.uuid4().hex}"
         session.addTag(tag)
         try:
-            table = frame.toArrow()
+            return frame.toArrow()
         except _failures() as error:
             raise ExecutionError(f"the Spark job failed: {_cause(error)}") from error
         except KeyboardInterrupt:
@@ -196,8 +224,6 @@ class Spark(Executor):
             raise
         finally:
             session.removeTag(tag)
-        columns = [table.column(name).to_pylist() for name in names]
-        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
 @final
@@ -267,6 +293,11 @@ class HeldFrame(Held[Item]):
     def map(self, task: Callable[[Item], Result]) -> Iterator[Result]:
         return chain.from_iterable(value for *_, value in self._answers(task, list, None))
 
+    def first(self, task: Callable[[Item], Result]) -> Result | None:
+        """The result for the first item, of whose block alone the task is done."""
+        found = self._answers(task, list, None, asked=self._blocks[:1])
+        return next(chain.from_iterable(value for *_, value in found), None)
+
     def total(self, task: Callable[[Item], Result]) -> Result:
         count = len(self._blocks)
         width = math.isqrt(count) if count > FEW else count or 1
@@ -291,21 +322,24 @@ class HeldFrame(Held[Item]):
         gather: Callable[[Iterable[Any]], Any],
         bounds: list[int] | None,
         finish: Callable[[tuple[int, Any]], Any] | None = None,
+        asked: list[int] | None = None,
     ) -> list[tuple[int, int, Any]]:
         """(part, block, value) of every answer that comes home, in this order.
 
         bounds: None where the results of blocks come home; the first block of each group whose
-        results are added up; empty where the results are in parts already.
+        results are added up; empty where the results are in parts already.  asked: the blocks that
+        the task is about; None: all.
         """
-        if not self._blocks:
+        asked = self._blocks if asked is None else asked
+        if not asked:
             return []
         keep, spark = self.steps is not None, self.spark
-        coming = len(bounds) if bounds else len(self._blocks)
+        coming = len(bounds) if bounds else len(asked)
         names = self._names if keep else ()
-        work = _Work(pickled((task, gather)), names, None, bounds, _room(coming))
+        work = Work(pickled((task, gather)), names, None, bounds, _room(coming))
         # Parts are worked on in the end, once: no worker may then find that it has not got a block.
         sure = not keep or not self._made or finish is not None
-        wanted, found = self._blocks, list[tuple[int, int, int, bytes]]()
+        wanted, found = asked, list[tuple[int, int, int, bytes]]()
         while wanted:
             frame = self._frame
             if len(wanted) < len(self._blocks):
@@ -319,22 +353,22 @@ class HeldFrame(Held[Item]):
                 reducers = min(len(bounds) or spark.width, spark.width)
                 frame = frame.repartition(reducers, "part")
                 frame = frame.sortWithinPartitions("part", "block")
-                frame = frame.mapInArrow(_Reduce(pickled(finish), _room(coming)), ANSWER)
+                frame = frame.mapInArrow(Reduce(pickled(finish), _room(coming)), ANSWER)
             answers = spark._rows(frame, "part", "block", "kind", "value")
             missing = {(part, block) for part, block, kind, _ in answers if kind == MISSING}
             parts = {part for part, _ in missing}
             # Of a group that lacks a block no other sum is there yet: all its blocks are asked.
             wanted = [
                 block
-                for block in self._blocks
-                if (_group(bounds, block) in parts if bounds else (0, block) in missing)
+                for block in asked
+                if (group_of(bounds, block) in parts if bounds else (0, block) in missing)
             ]
             found += [answer for answer in answers if answer[2] != MISSING]
             sure = True
         for *_, kind, value in found:
             if kind == ERROR:
                 raise pickle.loads(value)  # noqa: S301 - sent by our own workers
-        self._made = True
+        self._made = self._made or len(asked) == len(self._blocks)
         found.sort(key=itemgetter(0, 1))
         if len({answer[:2] for answer in found}) < len(found):
             raise ExecutionError("Spark handed in the same block twice.")
@@ -347,11 +381,6 @@ def _room(answers: int) -> int:
 
     free = available_memory()
     return 1 << 31 if free is None else min(1 << 31, free // (3 * max(1, answers)))
-
-
-def _group(bounds: Sequence[int] | None, block: int) -> int:
-    """Which group a block belongs to."""
-    return bisect_right(bounds, block) - 1 if bounds else 0
 
 
 def _blocks(items: list[Any]) -> Iterator[bytes]:
@@ -408,9 +437,12 @@ def _session(url: str | None, settings: dict[str, str]) -> tuple[Any, bool]:
         for name, value in settings.items():
             builder = builder.config(name, value)
         return builder.create(), True
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
+    if running is None and SparkContext._active_spark_context is not None:  # in another thread
+        running = SparkSession._instantiatedSession
     if running is not None:
         master = running.conf.get("spark.master", None)
         if url is not None and url != master:
@@ -471,189 +503,3 @@ def _cause(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     before = [a for a, b in pairwise(lines) if a and not b and not a.startswith("at ")]
     return (before or [line for line in lines if line] or [type(error).__name__])[0]
-
-
-# On a worker.  Errors are handed back as values: they come home whole, and Spark does not try three
-# times more what cannot succeed.
-
-
-def _pack(batches: Iterable[Any]) -> Iterator[Any]:
-    """The rows of a partition in blocks, numbered by partition and place in it."""
-    import pyarrow as pa
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    number = (context.partitionId() if context is not None else 0) << 32
-    held: list[Any] = []
-
-    def packed() -> Any:
-        nonlocal number, held
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, held[0].schema) as stream:
-            for batch in held:
-                stream.write_batch(batch)
-        content, held = pickle.dumps([sink.getvalue().to_pybytes()]), []
-        own = {"block": [number], "name": [digest(content)], "content": [content]}
-        number += 1
-        return pa.RecordBatch.from_pydict(own)
-
-    for batch in batches:
-        width = max(1, batch.nbytes // max(1, len(batch)))
-        step = max(1, min(MOST_ROWS, MOST_BYTES // width))
-        for begin in range(0, len(batch), step):
-            piece = batch.slice(begin, step)
-            rows = sum(map(len, held)) + len(piece)
-            if held and (rows > MOST_ROWS or rows * width > MOST_BYTES):
-                yield packed()
-            held.append(piece)
-    if held:
-        yield packed()
-
-
-def _table(content: bytes) -> Any:
-    """The rows that were packed."""
-    import pyarrow as pa
-
-    return pa.ipc.open_stream(content).read_all()
-
-
-@final
-@dataclass(frozen=True)
-class _Work:
-    """One task for every block that a worker is handed.
-
-    task: (task, gather), pickled; names: those of `HeldFrame._names`, none where nothing is kept;
-    steps: None where all should have been made; bounds: as in `HeldFrame._answers`; room: the most
-    bytes of an answer.
-    """
-
-    task: bytes
-    names: tuple[str, ...]
-    steps: tuple[bytes, ...] | None
-    bounds: list[int] | None
-    room: int
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield _answer_rows(self._of_block(row), row["block"], self.room)
-
-    def _of_block(self, row: dict[str, Any]) -> list[tuple[int, int, Any]]:
-        """(part, kind, value) of every answer."""
-        part, key = _group(self.bounds, row["block"]), (row["name"], *self.names[-1:])
-        if self.steps is None and key not in STORE:
-            return [(part, MISSING, None)]
-        try:
-            task, gather = _received(self.task)
-            if self.names:
-                size = len(row.get("content", b""))
-                made = STORE.get(key, lambda: self._made(row), size)
-            else:
-                made = pickle.loads(row["content"])  # noqa: S301 - sent by the driver
-            found = gather(map(task, made))
-        except Exception as error:
-            return [(part, ERROR, error)]
-        if self.bounds == []:
-            return [(k, RESULT, own) for k, own in enumerate(found)]
-        return [(part, RESULT, found)]
-
-    def _made(self, row: dict[str, Any]) -> list[Any]:
-        """What the steps make of the items, from what some of them made before, which is given up.
-
-        Only the last is needed from now on.
-        """
-        steps = self.steps or ()
-        for count in range(len(steps) - 1, -1, -1):
-            before = row["name"], self.names[count]
-            if before in STORE:
-                items = STORE.pop(before)
-                break
-        else:
-            count, items = 0, pickle.loads(row["content"])  # noqa: S301 - sent by the driver
-        return [applied(map(_received, steps[count:]), item) for item in items]
-
-
-@final
-@dataclass(frozen=True)
-class _Reduce:
-    """The sum of the answers of each part, which come sorted by part and block; then `finish`."""
-
-    finish: bytes
-    room: int
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for part, own in groupby(rows, itemgetter("part")):
-            yield self._of_part(part, own)
-
-    def _of_part(self, part: int, rows: Iterator[dict[str, Any]]) -> Any:
-        total: Any = None
-        first, lost, failed = -1, False, None
-        for row in rows:
-            lost, first = lost or row["kind"] == MISSING, row["block"] if first < 0 else first
-            if row["kind"] == ERROR and failed is None:
-                failed = row["value"]
-            if lost or failed is not None or row["kind"] != RESULT:
-                continue
-            own = pickle.loads(row["value"])  # noqa: S301 - sent by another worker
-            total = own if total is None else add(total, own)
-        if failed is not None:
-            return _answer_rows([(part, ERROR, pickle.loads(failed))], first, self.room)  # noqa: S301
-        if lost:
-            return _answer_rows([(part, MISSING, None)], first, self.room)
-        try:
-            finish = _received(self.finish)
-            answer = part, RESULT, total if finish is None else finish((part, total))
-        except Exception as error:
-            answer = part, ERROR, error
-        return _answer_rows([answer], first, self.room)
-
-
-def _answer_rows(answers: list[tuple[int, int, Any]], block: int, room: int) -> Any:
-    """Answers as an Arrow batch."""
-    import pyarrow as pa
-
-    parts, kinds, values = [], [], []
-    for part, kind, value in answers:
-        content = b"" if kind == MISSING else _content(value)
-        if kind == RESULT and len(content) > room:
-            kind, content = ERROR, _content(_too_large(len(content), room))
-        parts.append(part)
-        kinds.append(kind)
-        values.append(content)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([block] * len(parts), pa.int64()),
-            pa.array(parts, pa.int64()),
-            pa.array(kinds, pa.int32()),
-            pa.array(values, pa.binary()),
-        ],
-        names=["block", "part", "kind", "value"],
-    )
-
-
-def _too_large(size: int, room: int) -> OutOfMemoryError:
-    from mrflearn.execution.resources import size_in_words
-
-    return OutOfMemoryError(
-        f"results of {size_in_words(size)} for each block of data would come to the driver, which "
-        f"has {size_in_words(room)} for each. Give the driver more memory, or use fewer parameters."
-    )
-
-
-def _content(value: Any) -> bytes:
-    """What is sent home; of an error that cannot be pickled, what it says."""
-    try:
-        return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
-        said = value if isinstance(value, Exception) else error
-        return pickle.dumps(ExecutionError(f"{type(said).__name__}: {said}"))
-
-
-@lru_cache(maxsize=8)  # a worker may serve several blocks of one job, each with many items
-def _received(content: bytes) -> Any:
-    """What the driver sent, on a worker, which computes with one thread."""
-    import torch
-
-    torch.set_num_threads(1)
-    return pickle.loads(content)  # noqa: S301 - sent by the driver

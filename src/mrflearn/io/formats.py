@@ -19,10 +19,10 @@ from mrflearn.io.alignments import WRITTEN, Alignment, read_alignment, write_ali
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.bif import read_bif, write_bif
 from mrflearn.io.conllu import ConlluSentence, read_conllu, write_conllu
-from mrflearn.io.corpus import read_sentences, split_tokens, write_sentences
+from mrflearn.io.corpus import read_sentences, write_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite, write_crfsuite
-from mrflearn.io.files import Lines, PathLike, ending, write_text
-from mrflearn.io.graphs import SUFFIXES, read_graphs, write_graphs
+from mrflearn.io.files import JSON_LINES, Lines, PathLike, ending, split_tokens, write_text
+from mrflearn.io.graphs import read_graphs, write_graphs
 from mrflearn.io.grmm import read_grmm, write_grmm
 from mrflearn.io.ptb import read_trees, write_trees
 from mrflearn.io.samples import read_samples, write_samples
@@ -360,7 +360,7 @@ FORMATS: dict[str, Format] = {
     **{name: _alignments(name, endings) for name, endings in WRITTEN.items()},
     "vectors": Format(read_vectors, write_vectors, (".vec",), record="vectors"),
     "binary-vectors": Format(read_vectors, write_binary_vectors, (".bin",), record="vectors"),
-    "graphs": Format(read_graphs, write_graphs, SUFFIXES, record="graphs"),
+    "graphs": Format(read_graphs, write_graphs, JSON_LINES, record="graphs"),
     "arpa": Format(read_arpa, write_arpa, (".arpa",), record="n-grams"),
     "uai": Format(read_network, write_network, (".uai",), record="networks"),
     "bif": Format(read_bif, write_bif, (".bif",), record="networks"),

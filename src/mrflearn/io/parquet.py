@@ -39,7 +39,7 @@ def parquet_columns(
                 raise DataError("there is no column in it.")
             rows, empty = max(1, min(rows, CHUNK_CELLS // max(1, len(names)))), True
             for batch in file.iter_batches(batch_size=rows, columns=list(names)):
-                yield names, [_answers(batch.column(name), name) for name in names]
+                yield names, arrow_columns(batch.select(list(names)))
                 empty = False
             if empty:
                 yield names, [Column(np.zeros(0, dtype=np.int64), None) for _ in names]
@@ -47,6 +47,11 @@ def parquet_columns(
         raise
     except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
         raise DataError(f"not a readable parquet file: {error}.") from error
+
+
+def arrow_columns(rows: Any) -> list[Column]:
+    """The answers of a table of pyarrow, or of a batch of its rows."""
+    return [_answers(rows.column(name), name) for name in rows.schema.names]
 
 
 def _answers(column: Any, name: str) -> Column:

@@ -50,7 +50,7 @@ from mrflearn.io.files import (
     write_binary,
     write_text,
 )
-from mrflearn.io.parquet import parquet_columns
+from mrflearn.io.parquet import arrow_columns, parquet_columns
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 Columns: TypeAlias = Sequence[str | int]
@@ -182,8 +182,7 @@ def read_sample_chunks(
             kinds = None
             for names, read in parquet_columns(path, rows, pick):
                 kinds = kinds or ColumnKinds(len(names))
-                values, spins, labels = kinds.resolve(names, *_stacked(read))
-                yield SampleTable(names, values, spins, labels=labels)
+                yield _of_columns(names, read, kinds)
     else:
         with Lines(path) as lines:
             yield from _text_chunks(lines, rows, chosen, columns)
@@ -576,3 +575,20 @@ def _for_array(table: SampleTable) -> States:
             "read back. Try csv."
         )
     return 2 * table.values - 1 if table.spins else table.values
+
+
+# Tables of pyarrow: one variable a column; null is missing.
+
+
+def arrow_samples(rows: Any) -> SampleTable:
+    """The samples of a table of pyarrow."""
+    return _of_columns(tuple(rows.schema.names), arrow_columns(rows), None)
+
+
+def _of_columns(
+    names: tuple[str, ...], columns: Sequence[Column], kinds: ColumnKinds | None
+) -> SampleTable:
+    """The samples of columns; `kinds` are those of earlier rows."""
+    kinds = ColumnKinds(len(names)) if kinds is None else kinds
+    values, spins, labels = kinds.resolve(names, *_stacked(columns))
+    return SampleTable(names, values, spins, labels=labels)

@@ -92,7 +92,7 @@ class Names(NamedTuple):
         return Names(tuple(dict.fromkeys([*self.names, *other.names])))
 
 
-class Block(NamedTuple):
+class NumberedBlock(NamedTuple):
     """Some sequences by number; attributes have numbers of their own in every block."""
 
     features: CompiledFeatures
@@ -108,7 +108,7 @@ class Read:
     labels: tuple[str, ...]
     extract: Callable[[Any], Any] | None
 
-    def __call__(self, examples: Iterable[Example]) -> Block:
+    def __call__(self, examples: Iterable[Example]) -> NumberedBlock:
         held = list(examples)
         items = (own[0] if self.extract is None else self.extract(own[0]) for own in held)
         features = compile_features(items)
@@ -116,7 +116,7 @@ class Read:
         labels = compile_labels([own[1] for own in held], features.lengths, names)
         weights = [float(own[2]) if len(own) > 2 else 1.0 for own in held]
         given = any(len(own) > 2 for own in held)
-        return Block(features, labels, np.array(weights) if given else None)
+        return NumberedBlock(features, labels, np.array(weights) if given else None)
 
 
 @final
@@ -139,7 +139,7 @@ class Seen:
     tokens: int
 
     @classmethod
-    def of(cls, order: int, block: Block) -> Seen:
+    def of(cls, order: int, block: NumberedBlock) -> Seen:
         """The task of a worker."""
         features, labels, _ = block
         size, tokens = len(labels.names), torch.arange(features.tokens)
@@ -257,7 +257,7 @@ class ToBatch:
     templates: tuple[FactorTemplate, ...]
     class_weight: Mapping[str, float] | Literal["balanced"] | None
 
-    def __call__(self, block: Block) -> NumberedBatch:
+    def __call__(self, block: NumberedBlock) -> NumberedBatch:
         state = self.templates[0]
         number = [state.names.get(name, UNKNOWN) for name in block.features.names]
         features = block.features.renumbered(torch.tensor(number, dtype=torch.int64), state.names)

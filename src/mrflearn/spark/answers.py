@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import split_tokens
+from mrflearn.io.answers import MISSING
+from mrflearn.io.files import split_tokens
+from mrflearn.io.samples import SampleTable
 
 KEPT = 3  # models that a worker process remembers, as pyspark's own `predict_batch_udf` does
 Batch = Any  # a RecordBatch of pyarrow, which has no types
@@ -87,10 +89,9 @@ def examples(table: Any) -> list[tuple[Any, ...]]:
     return found
 
 
-def states(table: Any) -> Any:
-    """The rows of a table as an array of states."""
-    columns = [table.column(place).to_numpy() for place in range(table.num_columns)]
-    return np.stack(columns, axis=1)
+def has_gaps(samples: SampleTable) -> bool:
+    """Whether a value is missing."""
+    return bool((samples.values == MISSING).any())
 
 
 def _rows(table: Any, place: int, name: str) -> list[Any]:
@@ -164,7 +165,7 @@ def mean_vectors(model: Any, rows: list[Any]) -> list[list[float] | None]:
 
 
 @dataclass(frozen=True)
-class Sequences:
+class SequenceAnswers:
     """The answers to questions about the rows of one column."""
 
     column: str
@@ -205,7 +206,7 @@ class Sequences:
 
 
 @dataclass(frozen=True)
-class Samples:
+class SampleAnswers:
     """The samples of some columns with their gaps filled, and the log-probability of each."""
 
     columns: tuple[str, ...]

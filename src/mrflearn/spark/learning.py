@@ -1,19 +1,22 @@
 """Estimators of `pyspark.ml`, whose Params are the arguments of mrflearn's own.
 
-Rows stay on the workers, where each block of them is compiled once; what cannot be learned so (tags
-of an HMM, documents of a composite model) is collected to the driver first.
+Rows stay on the workers, where each block of them is compiled once.  What cannot be learned so
+(tags of an HMM, documents of a composite model) is collected to the driver, if it has the memory.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pyspark.ml import Estimator
 from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 
 import mrflearn
+from mrflearn.estimators.field import is_learned
 from mrflearn.execution.spark import Spark
+from mrflearn.io.samples import arrow_samples
 from mrflearn.spark import answers
 from mrflearn.spark.params import Settings, check_columns
 from mrflearn.spark.transformers import (
@@ -27,6 +30,8 @@ from mrflearn.spark.transformers import (
     VectorsColumns,
     VectorsModel,
 )
+
+COUNTED = ("auto", "lap", "ml", "bp", "pcd", "pw")  # estimators that need no rows
 
 
 class Learner(Estimator, Settings, DefaultParamsWritable, DefaultParamsReadable):  # type: ignore[misc]
@@ -101,14 +106,21 @@ class CRF(Learner, LabelColumns, fits=mrflearn.CRF):
         validation = None
         if self._given("validationIndicatorCol"):
             held_out = dataset[self._needed("validationIndicatorCol", dataset)]
-            pairs = answers.examples(dataset.filter(held_out).select(*columns[:2]).toArrow())
-            validation = [own[0] for own in pairs], [own[1] for own in pairs]
+            rows = Spark(dataset.sparkSession).collect(dataset.filter(held_out), columns[:2])
+            validation = _columns(answers.examples(rows))
             dataset = dataset.filter(~held_out)
-        examples = answers.examples(dataset.select(*columns).toArrow())
-        X, y, *weights = zip(*examples, strict=True) if examples else ((), ())
-        weight = weights[0] if weights else None
-        place = Spark(dataset.sparkSession) if estimator.algorithm == "lbfgs" else None
-        estimator.fit(X, y, sample_weight=weight, validation=validation, executor=place)
+        place = Spark(dataset.sparkSession)
+        if estimator.algorithm == "lbfgs":
+            with place.hold(dataset.select(*columns), answers.examples) as sentences:
+                estimator.fit(sentences, validation=validation)
+        else:  # goes from sentence to sentence
+            X, y, *weights = _columns(answers.examples(place.collect(dataset, columns)))
+            weight = weights[0] if weights else None
+            estimator.fit(X, y, sample_weight=weight, validation=validation)
+
+
+def _columns(examples: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(zip(*examples, strict=True)) if examples else ((), ())
 
 
 class HMMTagger(Learner, LabelColumns, fits=mrflearn.HMMTagger):
@@ -135,8 +147,8 @@ class HMMTagger(Learner, LabelColumns, fits=mrflearn.HMMTagger):
 
     def _learn(self, estimator: Any, dataset: Any) -> None:
         columns = [self._needed(name, dataset) for name in ("inputCol", "labelCol")]
-        pairs = answers.examples(dataset.select(*columns).toArrow())
-        estimator.fit([own[0] for own in pairs], [own[1] for own in pairs])
+        rows = Spark(dataset.sparkSession).collect(dataset, columns)
+        estimator.fit(*_columns(answers.examples(rows)))
 
 
 class NgramLanguageModel(Learner, TextColumns, fits=mrflearn.NgramLanguageModel):
@@ -161,7 +173,8 @@ class NgramLanguageModel(Learner, TextColumns, fits=mrflearn.NgramLanguageModel)
 
     def _learn(self, estimator: Any, dataset: Any) -> None:
         chosen = dataset.select(self._needed("inputCol", dataset))
-        estimator.fit(answers.sentences(chosen.toArrow()))
+        with Spark(dataset.sparkSession).hold(chosen, answers.sentences) as text:
+            estimator.fit(text)
 
 
 class LanguageModel(Learner, TextColumns, fits=mrflearn.LanguageModel):
@@ -214,7 +227,12 @@ class WordVectors(Learner, VectorsColumns, fits=mrflearn.WordVectors):
 
 
 def _learn_from_counts(estimator: Any, dataset: Any, name: str) -> None:
-    estimator.fit(answers.sentences(dataset.select(name).toArrow()))
+    place = Spark(dataset.sparkSession)
+    if getattr(estimator, "order", 3) > 3:  # moments have no longer n-grams
+        estimator.fit(answers.sentences(place.collect(dataset, [name])))
+        return
+    with place.hold(dataset.select(name), answers.sentences) as text:
+        estimator.fit(estimator.count_shards(text))
 
 
 class CompositeLanguageModel(Learner, TextColumns, fits=mrflearn.CompositeLanguageModel):
@@ -240,15 +258,17 @@ class CompositeLanguageModel(Learner, TextColumns, fits=mrflearn.CompositeLangua
     makes = TextModel
 
     def _learn(self, estimator: Any, dataset: Any) -> None:
-        table = dataset.select(self._needed("inputCol", dataset)).toArrow()
-        estimator.fit(answers.documents(table), executor=Spark(dataset.sparkSession))
+        place = Spark(dataset.sparkSession)
+        table = place.collect(dataset, [self._needed("inputCol", dataset)])
+        estimator.fit(answers.documents(table), executor=place)
 
 
 class MarkovField(Learner, SamplesColumns, fits=mrflearn.MarkovField):
     """`mrflearn.MarkovField` of the rows of a DataFrame: `fit` gives a `SamplesModel`.
 
-    Rows are counted on the workers, so the estimators are those of `fit_shards`: `lap`, `ml`,
-    `bp`, `pcd` and `pw`.  All arguments of `mrflearn.MarkovField` are Params.
+    Rows are counted on the workers for the estimators of `fit_shards` (`lap`, `ml`, `bp`, `pcd` and
+    `pw`); other estimators and the search for edges collect them to the driver.  All arguments of
+    `mrflearn.MarkovField` are Params.
 
     Params
     ------
@@ -269,4 +289,10 @@ class MarkovField(Learner, SamplesColumns, fits=mrflearn.MarkovField):
     def _learn(self, estimator: Any, dataset: Any) -> None:
         names = self._given("inputCols") or list(dataset.columns)
         check_columns(dataset, names, "inputCols=[...]")
-        estimator.fit(dataset.select(*names).toArrow())
+        place = Spark(dataset.sparkSession)
+        own = estimator.graph
+        if estimator.estimator not in COUNTED or is_learned(own) or hasattr(own, "fit"):
+            estimator.fit(arrow_samples(place.collect(dataset, names)))
+            return
+        with place.hold(dataset.select(*names), arrow_samples) as rows:
+            estimator.fit_shards(rows, missing=any(rows.map(answers.has_gaps)))

@@ -97,7 +97,7 @@ class SequenceModel(FittedModel):
         wanted = [(name, ask, kind) for name, ask, kind in asked if name]
         questions = tuple((ask, kind) for _, ask, kind in wanted)
         fields = [(name, kind) for name, _, kind in wanted]
-        return self._added(dataset, answers.Sequences(source, questions), fields)
+        return self._added(dataset, answers.SequenceAnswers(source, questions), fields)
 
 
 class TaggerColumns(Settings):
@@ -233,7 +233,7 @@ class SamplesModel(FittedModel, SamplesColumns):
             raise SettingsError(f"{len(filled)} outputCols, but {len(source)} inputCols.")
         kinds = [dataset.schema[name].dataType for name in source]
         fields = [*zip(filled, kinds, strict=False), *([(score, "double")] if score else [])]
-        ask = answers.Samples(tuple(source), bool(filled), bool(score))
+        ask = answers.SampleAnswers(tuple(source), bool(filled), bool(score))
         return self._added(dataset, ask, fields)
 
 
