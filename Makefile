@@ -102,7 +102,7 @@ figures: $(READY)
 	$(BIN)/python experiments/figures.py
 
 bench-inference: $(READY)
-	$(PYTHON) benchmarks/setup_peers.py
+	$(PYTHON) benchmarks/setup_peers.py inference
 	$(BIN)/python benchmarks/inference.py
 
 bench-crf: $(READY)

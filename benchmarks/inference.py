@@ -2,63 +2,114 @@
 
 A time counts only where the answers agree.  Every engine runs in a process of its own, within
 limits on time and memory, so that one that cannot cope says so and harms nothing.  Where the graph
-counts too ("first"), the search for an elimination order is done anew in every repetition.
+counts too ("first"), the search for an elimination order is done anew in every repetition.  So it
+is for the networks below $MRFLEARN_DATA, whose evidence is taken in each time.
+
+    python benchmarks/inference.py --only pyagrum         # the problems of one rival
+    python benchmarks/inference.py --peers /some/python   # of another environment, for all rivals
 """
 
 from __future__ import annotations
 
+import argparse
+import math
+import os
 import resource
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rivals import ask_process
 
+from mrflearn.io import uai
+
 HERE = Path(__file__).parent
 MEMORY = 8 * 2**30  # bytes of address space
 SECONDS = 60
-REPEATS = {"sweeps": 20, "exact": 3, "first": 5}  # in one process, of which the best counts
+REPEATS = {"sweeps": 20, "exact": 3, "first": 5, "gibbs": 3, "best": 3}  # of which the best counts
 TURNS = 2  # engines take turns, as a busy machine slows whoever runs at the moment
+# mbi and thrml need a newer jax than PGMax works with.
+ENVIRONMENTS = dict.fromkeys(("mbi", "pygms", "pytoulbar2", "thrml"), ".venv-peers-inference")
+Factor = tuple[list[int], list[float]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One problem, one rival, and how far its marginals may be from ours."""
+    """One problem, one rival, and how far its marginals may be from ours.
+
+    A problem has the states of all variables, and factors: their variables and their tables of
+    numbers that are not logarithms, the last variable changing fastest.
+    """
 
     name: str
     rival: str
     task: str
-    side: int
-    scale: float
+    states: list[int]
+    factors: list[Factor]
+    evidence: dict[int, int] = field(default_factory=dict)
     damping: float = 0.0
     tolerance: float = 1e-6
 
     def problem(self) -> dict[str, Any]:
-        """Fields uniform in (-1, 1), couplings in (-scale, scale), spins -1 and +1."""
-        n = self.side
-        edges = [
-            (node, other)
-            for node in range(n * n)
-            for other, inside in ((node + 1, node % n < n - 1), (node + n, node // n < n - 1))
-            if inside
-        ]
-        draw = np.random.default_rng(0)
         return {
             "task": self.task,
-            "edges": edges,
-            "fields": draw.uniform(-1, 1, n * n).tolist(),
-            "couplings": (self.scale * draw.uniform(-1, 1, len(edges))).tolist(),
+            "states": self.states,
+            "factors": self.factors,
+            "evidence": list(self.evidence.items()),
             "damping": self.damping,
             "sweeps": 100,
             "repeats": REPEATS[self.task],
         }
 
 
+def ising(side: int, scale: float) -> tuple[list[int], list[Factor]]:
+    """Fields uniform in (-1, 1), couplings in (-scale, scale), spins -1 and +1."""
+    n = side
+    edges = [
+        (node, other)
+        for node in range(n * n)
+        for other, inside in ((node + 1, node % n < n - 1), (node + n, node // n < n - 1))
+        if inside
+    ]
+    draw = np.random.default_rng(0)
+    factors: list[Factor] = []
+    for node, h in enumerate(draw.uniform(-1, 1, n * n).tolist()):
+        factors.append(([node], [math.exp(-h), math.exp(h)]))
+    for ends, j in zip(edges, (scale * draw.uniform(-1, 1, len(edges))).tolist(), strict=True):
+        alike, unlike = math.exp(j), math.exp(-j)
+        factors.append((list(ends), [alike, unlike, unlike, alike]))
+    return [2] * (n * n), factors
+
+
 def sweeps(side: int, scale: float, damping: float) -> Case:
     name = f"100 sweeps, {side}x{side}, couplings {scale}, damping {damping}"
-    return Case(name, "pgmax", "sweeps", side, scale, damping, tolerance=1e-3)
+    return Case(name, "pgmax", "sweeps", *ising(side, scale), damping=damping, tolerance=1e-3)
+
+
+def exact(rival: str, side: int) -> Case:
+    return Case(f"exact, {side}x{side}, couplings 1.0", rival, "exact", *ising(side, 1.0))
+
+
+def first(side: int) -> Case:
+    name = f"exact, {side}x{side}, graph and all"
+    return Case(name, "pyagrum", "first", *ising(side, 1.0))
+
+
+def networks() -> list[Case]:
+    """Those of $MRFLEARN_DATA."""
+    cases = []
+    for path in sorted((Path(os.environ.get("MRFLEARN_DATA", "none")) / "uai").glob("*.uai")):
+        network = uai.read_network(path)
+        evidence = uai.read_evidence(Path(f"{path}.evid"))
+        factors: list[Factor] = [
+            (list(scope), np.ravel(table).tolist())
+            for scope, table in zip(network.scopes, network.tables, strict=True)
+        ]
+        states, name = list(network.states), f"{path.stem}, network and all"
+        cases.append(Case(name, "pyagrum", "first", states, factors, evidence))
+    return cases
 
 
 CASES = [
@@ -66,11 +117,13 @@ CASES = [
     sweeps(10, 1.0, 0.5),
     sweeps(50, 0.5, 0.0),
     sweeps(50, 1.0, 0.5),
-    *(Case(f"exact, {n}x{n}, couplings 1.0", "pgmpy", "exact", n, 1.0) for n in (4, 10, 16)),
-    *(
-        Case(f"exact, {n}x{n}, graph and all", "pyagrum", "first", n, 1.0)
-        for n in (6, 8, 10, 12, 14, 16)
-    ),
+    *(exact("pgmpy", side) for side in (4, 10, 16)),
+    *(exact(rival, side) for rival in ("mbi", "pygms") for side in (4, 10)),
+    *(first(side) for side in (6, 8, 10, 12, 14, 16)),
+    *networks(),
+    Case("most probable states, 16x16", "pytoulbar2", "best", *ising(16, 1.0), tolerance=0.0),
+    # Means of as many draws on both sides, which differ by chance.
+    Case("64 chains, 64x64, 100 sweeps", "thrml", "gibbs", *ising(64, 0.5), tolerance=0.1),
 ]
 
 
@@ -80,8 +133,8 @@ def limited() -> None:
 
 def ask(engine: str, python: Path, problem: dict[str, Any]) -> dict[str, Any]:
     """The engine's answer, or a record with the reason why there is none."""
-    # -I keeps the script's folder off the path: a peer's file may be named like its library.
-    command = [str(python), "-I", str(HERE / "peers" / f"{engine}.py")]
+    # -P keeps the script's folder off the path: a peer's file may be named like its library.
+    command = [str(python), "-P", str(HERE / "peers" / f"{engine}.py")]
     found = ask_process(command, problem, seconds=SECONDS, threads=None, prepare=limited)
     if "error" in found and not found["error"].startswith("not done"):
         reason = found["error"].removeprefix("numpy.core._exceptions.").split(" for an array")[0]
@@ -89,10 +142,11 @@ def ask(engine: str, python: Path, problem: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def compare(case: Case) -> list[str]:
-    """One row of the table."""
+def compare(case: Case, python: Path | None) -> list[str]:
+    """One row of the table; `python` has all rivals, where it is given."""
     problem = case.problem()
-    peers = HERE.parent / ".venv-peers" / "bin" / "python"
+    folder = ENVIRONMENTS.get(case.rival, ".venv-peers")
+    peers = python or HERE.parent / folder / "bin" / "python"
     engines = {"ours": Path(sys.executable), case.rival: peers}
     best: dict[str, dict[str, Any]] = {}
     for _ in range(TURNS):
@@ -120,11 +174,20 @@ def row(case: Case, ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", help="rivals, or names of problems")
+    parser.add_argument("--peers", type=Path, help="a Python that has the rivals")
+    options = parser.parse_args()
+    chosen = [
+        case
+        for case in CASES
+        if not options.only or any(one in (case.rival, case.name) for one in options.only)
+    ]
     header = ["problem", "mrflearn s", "rival", "rival s", "ratio", "remark"]
     rows = [header]
-    for case in CASES:
+    for case in chosen:
         print(case.name, file=sys.stderr)
-        rows.append(compare(case))
+        rows.append(compare(case, options.peers))
     widths = [max(len(cells[k]) for cells in rows) for k in range(len(header))]
     for row in rows:
         print(

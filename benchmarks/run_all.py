@@ -41,7 +41,10 @@ class Benchmark:
 
 
 BENCHMARKS = {
-    "inference": Benchmark("Inference", ("setup_peers.py",), (), needs_data=False),
+    "inference": Benchmark("Inference", ("setup_peers.py", "inference"), ()),
+    "bounds": Benchmark(
+        "Bounds", None, ("--time", "5", "--hard-time", "5", "--only", "Grids_11", "graphs")
+    ),
     "annealing": Benchmark("Annealing", None, ("--count", "4"), needs_data=False),
     "crf": Benchmark(
         "Chain CRF", ("setup_peers.py", "crf"), ("--only", "chunks", "--iterations", "15")

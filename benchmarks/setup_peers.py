@@ -2,7 +2,8 @@
 
 `setup_peers.py crf` makes `.venv-peers-crf`, small, for the chain CRF alone; `tagger`,
 `composite` and `nn` likewise `.venv-peers-tagger` and so on; those of `nn` come without torch, to
-run with the torch that mrflearn runs with.
+run with the torch that mrflearn runs with.  `inference` makes `.venv-peers` and, for peers that
+need a newer jax than PGMax works with, `.venv-peers-inference`.
 PGMax and pgmpy are installed without what they list as dependencies: PGMax's list has TensorFlow
 and a documentation system, several gigabytes that inference never imports.
 """
@@ -34,6 +35,7 @@ NEEDED = [
     "torch==2.13.0",
 ]
 PEERS = ["pgmax==0.6.1", "pgmpy==1.0.0", "pyagrum==3.3.1"]
+INFERENCE_PEERS = ["mbi==2.0.0", "pygms==0.4.1", "pytoulbar2==1.4.0.1", "thrml==0.1.4"]
 CRF_PEERS = ["python-crfsuite==0.9.12", "numpy"]
 COMPOSITE_NEEDED = ["torch==2.13.0", "numpy", "nltk==3.10.4", "scikit-learn==1.9.1"]
 COMPOSITE_PEERS = ["torch-struct==0.5"]  # what it lists is for training networks, not for charts
@@ -52,6 +54,8 @@ def main() -> None:
         make(ROOT / ".venv-peers-tagger", TAGGER_PEERS, [])
     else:
         make(ROOT / ".venv-peers", NEEDED, PEERS)
+        if sys.argv[1:] == ["inference"]:
+            make(ROOT / ".venv-peers-inference", INFERENCE_PEERS, [])
 
 
 def make(folder: Path, needed: list[str], bare: list[str]) -> None:

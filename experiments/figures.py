@@ -14,6 +14,8 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
+from math import inf
 
 from provenance import ROOT
 from provenance import main as list_rows
@@ -382,6 +384,25 @@ def spark_cores() -> list[str]:
     return table((*header, "a core's share for 90 % work", "of 1,000 cores"), lines)
 
 
+def composite_models() -> list[str]:
+    """Test perplexities of combinations and rivals on each text."""
+    columns = {"built-in": ("medium",), "Brown": ("10 steps",), "treebank": ("full", "10 steps"),
+               "plain": ("10 steps",)}  # fmt: skip
+    found: dict[str, dict[str, float]] = {}
+    for text, scales in columns.items():
+        for own in chain(*(rows("composite", text=text, scale=own) for own in scales)):
+            name = own["point"]["model"] + " + cache" * bool(own["point"].get("cache"))
+            found.setdefault(name, {})[text] = own["perplexity"]
+    best = {text: min(own.get(text, inf) for own in found.values()) for text in columns}
+    lines = []
+    for name, own in found.items():
+        shown = [f"{own[text]:.2f}" if text in own else "" for text in columns]
+        marks = ["**" * (own.get(text) == best[text]) for text in columns]
+        lines.append((name, *(f"{m}{cell}{m}" for m, cell in zip(marks, shown, strict=True))))
+    header = ("", "built-in", "Brown", "treebank sample", "60 Brown documents as they are")
+    return table(header, lines)
+
+
 def _report(experiment: str, start: str) -> list[str]:
     """The table of an experiment's report that starts so."""
     path = ROOT / "experiments" / experiment / "results-full" / "report.md"
@@ -393,6 +414,7 @@ def _report(experiment: str, start: str) -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "how-fast": how_fast,
+    "composite-models": composite_models,
     "crf-estimators": crf_estimators,
     "word-vectors": word_vectors,
     "spark-workers": spark_workers,

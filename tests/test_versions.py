@@ -32,7 +32,7 @@ def floors(*, tools: bool) -> dict[str, tuple[int, ...]]:
     chosen += declared["project"]["optional-dependencies"].values()
     asked = [line for own in chosen for line in own if isinstance(line, str)]
     others = [line for line in asked if not line.startswith("mrflearn[")]
-    found = [re.match(r"([\w-]+)>=([\d.]+)", line) for line in others]
+    found = [re.match(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", line) for line in others]
     return {match[1]: version(match[2]) for match in found if match is not None}
 
 

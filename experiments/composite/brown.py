@@ -3,8 +3,9 @@
     python experiments/composite/brown.py --data FOLDER --model "all three" --device cuda
 
 Rows go to OUTPUT/TEXT-MODEL.jsonl, what every source makes of every token of the held-out and the
-test documents to OUTPUT/TEXT-MODEL.npz (for `mixed.py`), checkpoints beside them: a run that was
-stopped goes on.  `--judge held` looks at held-out documents only, to choose settings by.
+test documents to OUTPUT/TEXT-MODEL.npz, checkpoints beside them: a run that was stopped goes on.
+`--judge held` looks at held-out documents only, to choose settings by.  `--model rivals`: n-grams
+with and without a cache, and mixtures with what the parts alone (`--no-cache`) left in OUTPUT.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
 import numpy as np
 import torch
 from results import Rows
-from rivals import measure_rivals
+from rivals import interpolate, measure_rivals
 from run import PARTS
 from texts import Text, brown, plain, treebank
 
@@ -90,6 +91,17 @@ def measure(options: argparse.Namespace, text: Text, name: str) -> dict[str, Any
     return row
 
 
+def _parts_alone(options: argparse.Namespace) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """What grammar and topics alone make of the tokens of both texts, where they were trained."""
+    found = {}
+    for part in ("PCFG", "PLSA"):
+        path = options.output / f"{options.text}-{part}.npz"
+        if path.exists():
+            with np.load(path) as columns:
+                found[part] = columns["held.composite"], columns["test.composite"]
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder of data sets")
@@ -116,9 +128,12 @@ def main() -> None:
         return
     text = text_of(options)
     if options.model == "rivals":
-        measure_rivals(rows, {k: point[k] for k in ("text", "scale")}, text)
+        own = {k: point[k] for k in ("text", "scale")}
+        measure_rivals(rows, own, text)
+        if alone := _parts_alone(options):
+            interpolate(rows, own, text, alone)
         return
-    row = rows.append(point, measure(options, text, name))
+    row = rows.append(point, measure(options, text, name), Path(__file__))
     shown = {k: v for k, v in row.items() if k not in ("curve", "topic_words", "shares")}
     print(shown, flush=True)
 

@@ -25,20 +25,25 @@ def write_report(rows: Rows, output: Path) -> str:
             lines.append(f"{start} (the text's own probabilities) | {floor:.2f} | |")
         for row in mine:
             seconds = row.get("seconds", "")
-            lines.append(f"{start} {row['model']} | {row['perplexity']:.2f} | {seconds} |")
-        if any(row["model"] == "all three" for row in mine):
+            lines.append(f"{start} {model_name(row)} | {row['perplexity']:.2f} | {seconds} |")
+        if any(model_name(row) == "all three" for row in mine):
             _draw(name, mine, floor, output)
     text = "\n".join(lines) + "\n"
     (output / "report.md").write_text(text)
     return text
 
 
+def model_name(row: dict[str, Any]) -> str:
+    """What a row is of: a combination, with a cache or without."""
+    return str(row["model"]) + " + cache" * bool(row.get("cache"))
+
+
 def _draw(name: str, rows: list[dict[str, Any]], floor: float | None, output: Path) -> None:
     stem = name.lower()
-    figures = [(row["model"], row["perplexity"]) for row in rows]
+    figures = [(model_name(row), row["perplexity"]) for row in rows]
     save(perplexity_bars(figures, floor), output / f"{stem}-perplexity.png")
     for row in rows:
-        if row["model"] != "all three":
+        if model_name(row) != "all three":
             continue
         nan = float("nan")
         history = [Row(int(i), value, nan, 1.0, int(i) + 1, 0.0) for i, value, *_ in row["curve"]]

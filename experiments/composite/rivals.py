@@ -1,12 +1,14 @@
-"""Cheap rivals: Kneser-Ney, and Kneser-Ney with a causal unigram cache of the document.
+"""Cheap rivals: Kneser-Ney, the same with a causal cache of the document, and interpolations.
 
-p(w) = (1 - a) p(w | words before) + a n(w) / n, where n counts the tokens of the document so far.
-The weight a depends on n alone; it is fitted by EM to the held-out documents [Kuhn, De Mori 1990].
+p(w) = sum_s a_s(n) p_s(w), where the cache says n(w) / n of the n tokens of the document so far.
+The weights depend on n alone; they are fitted by EM to the held-out documents [Kuhn, De Mori 1990].
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -16,9 +18,11 @@ from texts import Documents, Text
 
 from mrflearn import NgramLanguageModel
 
-# The probabilities of tokens by the n-grams and by the cache, and the class of each one's history.
-Predictions: TypeAlias = tuple[tuple[np.ndarray, np.ndarray], np.ndarray]
-LEAST = 50  # tokens that a class of histories needs for a weight of its own
+# The probabilities of tokens by each source, and the class of each one's history.
+Predictions: TypeAlias = tuple[list[np.ndarray], np.ndarray]
+LEAST = 50  # tokens that a class of histories needs for weights of its own
+BEST = 5  # the order of the n-grams in interpolations
+INTERPOLATION = "interpolation with cache: "
 
 
 def measure_rivals(rows: Rows, point: dict[str, str], text: Text) -> None:
@@ -31,11 +35,32 @@ def measure_rivals(rows: Rows, point: dict[str, str], text: Text) -> None:
         held, test = _predictions(text, order)
         weights = _weights(*held)
         for cache, own in points.items():
-            chosen = weights if cache else np.zeros(1)
+            chosen = weights if cache else np.array([[1.0, 0.0]])
             figures = {"perplexity": _perplexity(chosen, *test), "tokens": len(test[1])}
             figures |= {"held_out": _perplexity(chosen, *held), "floor": text.floor}
             if own not in rows:
-                rows.append(own, figures | ({"weights": weights.tolist()} if cache else {}))
+                extra = {"weights": weights.tolist()} if cache else {}
+                rows.append(own, figures | extra, Path(__file__))
+
+
+def interpolate(
+    rows: Rows,
+    point: dict[str, str],
+    text: Text,
+    alone: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> None:
+    """A row of the best mixture of 5-gram, cache and what parts alone make of both texts."""
+    own = point | {"model": INTERPOLATION + " + ".join(("5-gram", *alone))}
+    if own in rows:
+        return
+    held, test = _predictions(text, BEST)
+    for one, two in alone.values():
+        held[0].append(one)
+        test[0].append(two)
+    weights = _weights(*held)
+    figures = {"perplexity": _perplexity(weights, *test), "tokens": len(test[1])}
+    figures |= {"held_out": _perplexity(weights, *held), "floor": text.floor}
+    rows.append(own, figures | {"weights": weights.tolist()}, Path(__file__))
 
 
 def _predictions(text: Text, order: int) -> tuple[Predictions, Predictions]:
@@ -60,26 +85,22 @@ def _columns(model: NgramLanguageModel, documents: Documents) -> Predictions:
                 classes.append(total.bit_length())
                 seen[symbol] += 1
                 total += 1
-    return (np.array(by_ngrams), np.array(by_cache)), np.array(classes)
+    return [np.array(by_ngrams), np.array(by_cache)], np.array(classes)
 
 
-def _weights(columns: tuple[np.ndarray, np.ndarray], classes: np.ndarray) -> np.ndarray:
-    """The share of the cache for each class; classes beyond the last fitted one have its share."""
-    weights = np.zeros(1 + int(classes.max()))
-    for number in range(1, len(weights)):
+def _weights(columns: list[np.ndarray], classes: np.ndarray) -> np.ndarray:
+    """The weights of each class, a row each; one with too few tokens has those of the one below."""
+    weights = np.zeros((1 + int(classes.max()), len(columns)))
+    weights[0, 0] = 1  # without a history the n-grams, unless there is text to say otherwise
+    for number in range(len(weights)):
         chosen = classes == number
-        enough = chosen.sum() >= LEAST
-        weights[number] = (
-            best_weights([column[chosen] for column in columns])[1]
-            if enough
-            else weights[number - 1]
-        )
+        if chosen.sum() >= LEAST:
+            weights[number] = best_weights([column[chosen] for column in columns])
+        elif number:
+            weights[number] = weights[number - 1]
     return weights
 
 
-def _perplexity(
-    weights: np.ndarray, columns: tuple[np.ndarray, np.ndarray], classes: np.ndarray
-) -> float:
-    share = weights[np.minimum(classes, len(weights) - 1)]
-    mixed = (1 - share) * columns[0] + share * columns[1]
-    return float(np.exp(-np.log(mixed).mean()))
+def _perplexity(weights: np.ndarray, columns: list[np.ndarray], classes: np.ndarray) -> float:
+    shares = weights[np.minimum(classes, len(weights) - 1)]
+    return float(np.exp(-np.log((shares * np.stack(columns, axis=1)).sum(axis=1)).mean()))

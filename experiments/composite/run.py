@@ -23,7 +23,7 @@ import numpy as np
 from interpolation import best_weights, token_probabilities
 from report import write_report
 from results import Rows
-from rivals import measure_rivals
+from rivals import interpolate, measure_rivals
 from texts import Text, brown, built_in, treebank
 
 from mrflearn import CompositeLanguageModel
@@ -38,6 +38,7 @@ PARTS = {
     "all three": (True, True, True),
 }
 ALONE = ("trigram", "PCFG", "PLSA")
+CACHED = "all three + cache"  # words may come from caches of the document or from longer n-grams
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,12 @@ def texts(scale: Scale, data: Path | None) -> dict[str, Text]:
 def model_of(
     name: str, text_name: str, text: Text, scale: Scale, device: str
 ) -> CompositeLanguageModel:
-    ngram, grammar, topics = PARTS[name]
+    ngram, grammar, topics = PARTS[name.removesuffix(" + cache")]
     return CompositeLanguageModel(
         3 if ngram else 1,
         grammar=text.trees if grammar else None,
         topics=scale.topics[text_name] if topics else 1,
+        cache=name == CACHED,
         longest=scale.longest,
         max_iterations=scale.iterations,
         rounds=scale.rounds,
@@ -105,10 +107,11 @@ def measure(
     for parts in chosen:
         point = {"text": name, "scale": scale.name, "model": parts}
         if point not in rows:
-            row = rows.append(point, _combination(name, parts, text, scale, device))
+            figures = _combination(name, parts, text, scale, device)
+            row = rows.append(point, figures, Path(__file__))
             print(f"{name}: {parts}: perplexity {row['perplexity']:.2f}", flush=True)
     measure_rivals(rows, {"text": name, "scale": scale.name}, text)
-    _interpolate(rows, name, scale, text.floor)
+    _interpolate(rows, name, scale, text)
 
 
 def _combination(name: str, parts: str, text: Text, scale: Scale, device: str) -> dict[str, Any]:
@@ -130,8 +133,9 @@ def _combination(name: str, parts: str, text: Text, scale: Scale, device: str) -
     return {**row, "floor": text.floor}
 
 
-def _interpolate(rows: Rows, name: str, scale: Scale, floor: float | None) -> None:
+def _interpolate(rows: Rows, name: str, scale: Scale, text: Text) -> None:
     """Rows for mixtures of parts trained alone, with the best weights for held-out documents."""
+    floor = text.floor
     mine = rows.latest(text=name, scale=scale.name)
     alone = {r["point"]["model"]: r for r in mine if "held_log_probabilities" in r}
     for combination, chosen in PARTS.items():
@@ -146,7 +150,17 @@ def _interpolate(rows: Rows, name: str, scale: Scale, floor: float | None) -> No
         weights = best_weights(held)
         row: dict[str, Any] = {"perplexity": _perplexity(test, weights), "floor": floor}
         row |= {"held_out": _perplexity(held, weights)}
-        rows.append(point, row | {"weights": dict(zip(parts, weights.tolist(), strict=True))})
+        row["weights"] = dict(zip(parts, weights.tolist(), strict=True))
+        rows.append(point, row, Path(__file__))
+    if {"PCFG", "PLSA"} <= alone.keys():
+        columns = {
+            part: (
+                np.exp(alone[part]["held_log_probabilities"]),
+                np.exp(alone[part]["test_log_probabilities"]),
+            )
+            for part in ("PCFG", "PLSA")
+        }
+        interpolate(rows, {"text": name, "scale": scale.name}, text, columns)
 
 
 def _perplexity(columns: list[np.ndarray], weights: np.ndarray) -> float:
@@ -160,7 +174,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(data) if data else None)
     parser.add_argument("--output", "-o", type=Path, default=Path(__file__).parent / "output")
     parser.add_argument("--text", choices=("built-in", "treebank", "Brown"), help="this one only")
-    parser.add_argument("--models", nargs="*", choices=[*PARTS, []], help="these combinations only")
+    every = [*PARTS, CACHED]
+    parser.add_argument("--models", nargs="*", choices=[*every, []], help="these combinations only")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only-draw", action="store_true")
     options = parser.parse_args()
@@ -169,7 +184,7 @@ def main() -> None:
     if not options.only_draw:
         for name, text in texts(scale, options.data).items():
             if options.text in (None, name):
-                models = list(PARTS) if options.models is None else options.models
+                models = every if options.models is None else options.models
                 measure(rows, name, text, scale, models, options.device)
     print(write_report(rows, options.output))
 

@@ -9,6 +9,7 @@ larger vocabulary.
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -223,7 +224,7 @@ def _final(
     model = best.fit(counts["train"], seed, device, checkpoint)
     seconds = time.perf_counter() - began
     found = {name: model.text_score(own).per_position for name, own in counts.items()}
-    print(f"{text.name}: {found}, {seconds:.1f} s", flush=True)
+    print(f"{text.name}: {found}, {seconds:.1f} s", file=sys.stderr)
     guess = neighbour_guesser(model.model_.potentials(), vocabulary)
     guessed = cloze(guess, choose_gaps(text.valid, count=gaps))
     asked = questions(text.valid, vocabulary, count=gaps)

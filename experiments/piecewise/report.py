@@ -85,15 +85,16 @@ def _chunks(rows: Rows) -> list[str]:
     f1, seconds = Column("F1", _of("chunk_f1")), Column("seconds", _seconds)
     titles = {
         "chunks-223": "Tables 5, 7: noun phrases, 223 sentences",
-        "chunks-447": "Table 8: noun phrases, 447 sentences",
+        "chunks-447": "Table 8: noun phrases, 447 sentences (both layers right: an accuracy)",
         "chunks-grmm": "Noun phrases, the first 223 sentences, as GRMM was measured",
         "chunks-all": "Noun phrases, all 8,936 sentences",
     }
     columns = {
         "chunks-223": [f1._replace(theirs=small), *others, seconds],
         "chunks-447": [
-            f1._replace(theirs=large[0]),
-            *others,
+            f1,
+            others[0],
+            others[1]._replace(theirs=large[0]),  # which the paper calls an accuracy
             seconds._replace(theirs=large[1]),
         ],
     }

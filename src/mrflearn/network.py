@@ -24,11 +24,12 @@ from mrflearn.graph.evidence import condition
 from mrflearn.graph.factor_graph import FactorGroup
 from mrflearn.graph.networks import from_uai
 from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.inference.answering import answered
 from mrflearn.inference.automatic import Automatic
 from mrflearn.inference.sampling import Drawing
 from mrflearn.inference.search import BranchAndBound
 from mrflearn.io.files import PathLike
-from mrflearn.io.formats import FORMATS, guess_format
+from mrflearn.io.formats import FORMATS, guess_format, network_format
 from mrflearn.io.pgmpy_models import from_pgmpy, to_pgmpy
 from mrflearn.io.uai import UaiNetwork
 from mrflearn.plots.graphical_models import draw_graphical_model
@@ -228,7 +229,7 @@ class Network:
 
     @classmethod
     def read(cls, path: PathLike) -> Self:
-        """The network in a file: `.uai`, `.bif`, `.xmlbif` or `.xml`.
+        """The network in a file: `.bif`, `.xmlbif` or `.xml`, else in UAI format.
 
         Parameters
         ----------
@@ -236,10 +237,7 @@ class Network:
             The file; in a UAI file, which has no names, variables are x0, x1, ...
 
         """
-        form = FORMATS[guess_format(path)]
-        if form.record != "networks":
-            raise GraphError(f"{path}: networks are read from .uai, .bif, .xmlbif and .xml files.")
-        return cls.from_uai(form.read(path))
+        return cls.from_uai(network_format(path).read(path))
 
     @classmethod
     def from_uai(cls, network: UaiNetwork) -> Self:
@@ -358,8 +356,7 @@ class Network:
             For each variable its own.
 
         """
-        beliefs = Automatic()(self._given(evidence))
-        self._insist_possible(float(beliefs.log_partition.sum()), beliefs.kind)
+        _, beliefs = answered(Automatic(), self._given(evidence))
         return {
             name: Posterior((name,), (labels,), row[: len(labels)].numpy(), beliefs.kind)
             for (name, labels), row in zip(
@@ -396,9 +393,8 @@ class Network:
             }
             proved = "optimal" if kind == "exact" else "not proved"
             return Explanation(states, total + math.log(joint[place]), proved)
-        best = BranchAndBound().best(self._given(evidence))
+        _, best = answered(BranchAndBound(), self._given(evidence), best=True)
         score = float(best.score.sum())
-        self._insist_possible(score, best.kind)
         return Explanation(self._named(best.assignment.tolist()), score, best.certificate)
 
     def log_partition(self, evidence: Evidence | None = None) -> LogPartition:
@@ -552,17 +548,9 @@ class Network:
         table = DenseTable(torch.zeros(1, *sizes, dtype=given.dtype))
         group = FactorGroup("asked for", torch.tensor([scope]))
         asked = type(given.graph)(given.graph.states, (*given.graph.groups, group))
-        beliefs = Automatic()(Potentials(asked, (*given.tables, table)))
+        _, beliefs = answered(Automatic(), Potentials(asked, (*given.tables, table)))
         total = float(beliefs.log_partition.sum())
-        self._insist_possible(total, beliefs.kind)
         return beliefs.factors[-1][0].double().numpy(), total, beliefs.kind
-
-    def _insist_possible(self, value: float, kind: str) -> None:
-        if value == -math.inf:
-            proof = "" if kind == "exact" else " was found"
-            raise InferenceError(
-                f"no joint state of positive probability{proof} agrees with the evidence."
-            )
 
 
 def _several(names: str | Sequence[str]) -> list[str]:

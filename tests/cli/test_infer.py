@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mrflearn import MarkovField
 from mrflearn.graph import grid, random_ising, to_uai
-from mrflearn.io import write_network
+from mrflearn.io import read_samples, write_network
 from support.command import run
 
 # p(a) = (.25, .75); p(b | a) = (.1 .9 / .6 .4)
@@ -270,3 +271,20 @@ def test_the_best_states_of_a_wide_network_come_with_what_is_proved(tmp_path: Pa
     assert answer["upper_bound"] == pytest.approx(best)
     narrow = run("infer", str(tmp_path / "wide.uai"), "--best", "--json")
     assert (narrow.json()["kind"], narrow.err) == ("optimal", "")
+
+
+def test_a_field_fills_in_rows_of_a_larger_table(tmp_path: Path) -> None:
+    rows, larger = tmp_path / "rows.csv", tmp_path / "larger.csv"
+    rows.write_text("a,b\n" + "yes,yes\nno,no\n" * 20)
+    larger.write_text("id,a,b\n1,yes,\n2,,no\n")
+    model, filled = str(tmp_path / "model"), tmp_path / "filled.csv"
+    MarkovField("complete", l2=0.1).fit(read_samples(rows)).save(model)
+    asked = ("infer", model, "--impute", str(larger), "-o", str(filled))
+    refused = run(*asked)
+    assert (refused.code, filled.exists()) == (1, False)
+    assert "'id'" in refused.err
+    assert "--keep" in refused.err
+    facts = run(*asked, "--keep", "a,b", "--json").json()
+    assert (facts["rows"], facts["filled"]) == (2, 2)
+    assert filled.read_text() == "a,b\nyes,yes\nno,no\n"
+    assert run("infer", model, "--keep", "a,b").code == 2

@@ -38,6 +38,20 @@ def test_from_text_to_answers(tmp_path: Path, text: Path) -> None:
     assert again["perplexity"] == pytest.approx(scored["perplexity"], rel=1e-6)
 
 
+def test_documents_are_scored_into_a_table(tmp_path: Path, text: Path) -> None:
+    model, pages, table = str(tmp_path / "m"), tmp_path / "pages.jsonl", tmp_path / "scores.csv"
+    assert run("train", "ngram", str(text), "-o", model, "-q").code == 0
+    pages.write_text('{"text": "the cat sat"}\n{"text": ""}\n{"text": "a zebra\\nran"}\n')
+    found = run("score", model, str(pages), "-o", str(table), "--json").json()
+    header, *rows = (line.split(",") for line in table.read_text().splitlines())
+    assert header == ["document", "tokens", "words", "sentences", "unknown", "log_likelihood",
+                      "perplexity"]  # fmt: skip
+    assert [row[:5] for row in rows] == [list("14310"), list("20000"), list("35321")]
+    assert [row[6] == "nan" for row in rows] == [False, True, False]
+    assert found["log_likelihood"] == pytest.approx(sum(float(row[5]) for row in rows))
+    assert found["documents"] == 3
+
+
 def test_plain_words_and_remarks(tmp_path: Path, text: Path) -> None:
     done = run("train", "ngram", str(text), "--validation", str(text), "-o", str(tmp_path / "m"))
     assert done.code == 0

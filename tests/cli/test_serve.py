@@ -45,7 +45,7 @@ SLOW = """
 import socketserver, sys, time
 from pathlib import Path
 from mrflearn.cli import serve
-from mrflearn.serving import service
+from mrflearn.serving import server, service
 from mrflearn.describe.description import Task
 
 def answer():
@@ -61,7 +61,7 @@ def slowly(server, *request):  # the signal comes while the request is handed ov
 
 socketserver.ThreadingMixIn.process_request = slowly
 service.tasks_of = lambda model: [Task("wait", "", answer, most=0)]
-serve.SECONDS_TO_FINISH = float(sys.argv[3])
+server.SECONDS_TO_FINISH = float(sys.argv[3])
 serve.serve([Path(sys.argv[1])], "127.0.0.1", 0, 20.0)
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,25 @@ def test_scores_agree_with_each_other(tmp_path: Path) -> None:
     for i, word in enumerate(["the", "dog", "ran", "</s>"]):
         by_words += np.log(dict(model.next_word(["the", "dog", "ran"][:i], n=100))[word])
     assert model.score_samples([["the", "dog", "ran"]])[0] == pytest.approx(by_words)
+
+
+def test_documents_are_scored_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mrflearn.estimators.ngram.TOGETHER", 4)  # words: several batches
+    model = NgramLanguageModel(order=3).fit(TEXT)
+    documents = [TEXT[:2], [["a", "zebra"]], [], TEXT[2:]]
+    lines = [["\n".join(map(" ".join, own))] for own in documents]
+    (tmp_path / "text.txt").write_text("\n\n".join(own[0] for own in lines if own[0]))
+    records = (json.dumps({"id": 7, "text": own[0]}) for own in lines)
+    (tmp_path / "text.jsonl").write_text("\n".join(records))
+    found = list(model.document_scores(documents))
+    assert list(model.document_scores(tmp_path / "text.jsonl"))[:2] == found[:2]
+    assert [own.words for own in model.document_scores(tmp_path / "text.txt")] == [6, 2, 7]
+    assert [own.tokens for own in found] == [8, 3, 0, 9]
+    assert np.isnan(found[2].perplexity)
+    for own, document in zip(found, documents, strict=True):
+        if document:
+            assert own.log_likelihood == pytest.approx(model.text_score(document).log_likelihood)
+            assert own.unknown == model.text_score(document).unknown
 
 
 def test_next_word_is_a_distribution_best_first() -> None:

@@ -74,6 +74,26 @@ def test_processes_are_others_and_use_one_thread(processes: Processes) -> None:
     assert len(found) <= 2
 
 
+def test_workers_of_a_script_that_loads_torch_use_one_thread_too(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "from mrflearn.execution import Processes\n"
+        "def threads(_):\n    return torch.get_num_threads()\n"
+        "if __name__ == '__main__':\n"
+        "    with Processes(1) as place:\n        print(*place.map(threads, [0]))\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env=os.environ | {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"},
+    )
+    assert ended.stdout == "1\n"
+
+
 def test_what_cannot_travel_is_told(processes: Processes) -> None:
     with pytest.raises(ExecutionError, match="not a lambda"):
         list(processes.map(lambda n: n, [1]))

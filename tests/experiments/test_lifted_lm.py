@@ -23,7 +23,7 @@ def test_every_part_runs_once_and_a_second_run_only_reports(tmp_path: Path) -> N
     assert parts == {
         "figure 5", "figure 6", "vectors", "gaps", "best bound, candidates", "best bound", "sizes",
         "trigrams, candidates", "trigrams", "trigrams, rivals",
-        "trigrams, candidates on validation", "trigrams, by validation",
+        "trigrams, candidates on validation", "trigrams, by validation", "appendix B",
     }  # fmt: skip
     for name in ("figure5.png", "figure6.png", "figure6-full-rank.png", "report.md"):
         assert (tmp_path / name).stat().st_size > 500

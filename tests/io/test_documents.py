@@ -26,6 +26,17 @@ def test_blank_lines_and_folders(tmp_path: Path) -> None:
     assert list(read_documents(tmp_path)) == DOCUMENTS
 
 
+def test_lines_of_json_are_documents(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"text": "a b\\n\\nc", "id": 1}\n\n{"text": "d"}\n{"text": ""}\n')
+    assert list(read_documents(path)) == [*DOCUMENTS, []]
+    for wrong in ('{"words": "a"}', '"a"', '{"text": 3}', "a b"):
+        path.write_text('{"text": "a"}\n' + wrong)
+        with pytest.raises(DataError, match="line") as caught:
+            list(read_documents(path))
+        assert f"{path}:2" in str(caught.value)
+
+
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no files"):
         list(read_documents(tmp_path))

@@ -16,8 +16,8 @@ import pytest
 from mrflearn import MarkovField, NgramLanguageModel, load
 from mrflearn.errors import DataError, MissingExtraError, StorageError
 from mrflearn.io.corpus import read_documents
-from mrflearn.io.files import read_bytes, read_lines, write_text
-from mrflearn.io.remote import file_system, joined, listing, url_of
+from mrflearn.io.files import joined, read_bytes, read_lines, url_of, write_text
+from mrflearn.io.remote import file_system, listing
 from mrflearn.io.samples import read_samples
 from support.command import run
 

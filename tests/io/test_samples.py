@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.io import samples
+from mrflearn.io import parquet, samples
 from mrflearn.io.samples import SampleTable, read_sample_chunks, read_samples, write_samples
 
 NAMES = ("alpha", "b, quoted", 'c "said"', "O'Connor", "é")
@@ -429,7 +429,7 @@ def test_wide_shards_take_memory_by_the_chunk(tmp_path: Path, monkeypatch, kind:
     """At most some 80 bytes a cell of one chunk, however many rows there are."""
     cells, width = 1 << 14, 500
     monkeypatch.setattr(samples, "CHUNK_CHARACTERS", 2 * cells)
-    monkeypatch.setattr(samples, "CHUNK_CELLS", cells)
+    monkeypatch.setattr(parquet, "CHUNK_CELLS", cells)
     generator, peaks = np.random.default_rng(0), []
     for rows in (2 * cells // width, 6 * cells // width):
         values = generator.integers(0, 2, (rows, width))

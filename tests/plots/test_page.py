@@ -29,7 +29,7 @@ TEXT = [line.split() for line in ("the dog barks", "the cat sees the dog", "a ca
 
 
 TAGS = [["DT" if word in ("a", "the") else "NN" for word in words] for words in TEXT]
-PICTURES = {"lm": 2, "tables": 1, "ngram": 0, "field": 3, "potts": 3}
+PICTURES = {"lm": 2, "tables": 1, "ngram": 0, "field": 4, "potts": 4}
 PICTURES |= {
     "hmm": 1,
     "joint": 1,

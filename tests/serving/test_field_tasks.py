@@ -18,6 +18,17 @@ def test_samples_are_of_the_kind_that_was_learned_from(lowest: int, shown: set[i
     assert {value for row in cells.shown()["rows"] for value in row} == shown
 
 
+def test_questions_about_the_states_of_some_variables() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, 4))
+    rows[:, 1] = rows[:, 0]
+    tasks = {task.name: task for task in tasks_of(MarkovField("grid:2x2", l2=0.1).fit(rows))}
+    for state in "01":
+        *_, table = tasks["best"](f"0={state}")
+        assert table.rows[1] == ("1", state)
+        *_, table = tasks["marginals"](f"0={state}")
+        assert table.rows[0][0] == "0 (observed)"
+
+
 def test_samples_of_a_family_are_letters_and_its_columns_counted_from_1() -> None:
     rows = np.random.default_rng(0).integers(0, 5, (50, 4)).astype(np.int8)
     field = PottsField().fit(Alignment("rna", None, rows))

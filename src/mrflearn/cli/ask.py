@@ -32,11 +32,7 @@ def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any)
     own = _description(verb, kind, f"{model} holds a {kind}")
     read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
     refuse_idle(ctx, {name: reason for name in asked if name not in read})
-    if (
-        "file" in asked
-        and asked["file"] is None
-        and not (asked.get("mutants") or asked.get("scan"))
-    ):
+    if asked.get("file", "") is None and not (asked.get("mutants") or asked.get("scan")):
         raise typer.BadParameter("Missing argument 'FILE'.")
     description = own(loaded)
     method = getattr(description, VERBS[verb])
@@ -93,7 +89,7 @@ def _rows(model: Any, asked: Mapping[str, Any]) -> tuple[Any, int]:
     from mrflearn.cli.train_field import read_rows
 
     path = asked["file"]
-    table = read_rows(path, *[*(asked[name] for name in ROWS), model.molecule_])
+    table = read_rows(path, *(asked[name] for name in ROWS), usual=model.molecule_)
     values = table.values
     model.encode(table)  # errors name the rows of the file
     complete = values[(values >= 0).all(axis=1)]

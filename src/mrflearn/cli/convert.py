@@ -8,14 +8,14 @@ from typing import Any
 import typer
 
 import mrflearn
-from mrflearn.cli.options import MOMENTS, holds_moments, listed, refuse_idle
+from mrflearn.cli.options import holds_moments, listed, refuse_idle
 from mrflearn.cli.output import remark, say_json
 from mrflearn.errors import SettingsError
-from mrflearn.features import moments_file
+from mrflearn.features.moments_file import convert_moments
+from mrflearn.io.files import ending
 from mrflearn.io.formats import convert_file
 from mrflearn.models.storage import check_target
 
-FILE_OPTIONS = ("source_format", "target_format", "column_names", "keep", "scheme")
 ONLY_FOR_COUNTS = {"vocabulary": "only for counts, in .moments and MRF-LM's .dat files."}
 
 
@@ -31,11 +31,11 @@ def convert(
     """Turn a file into another format, or check that it reads."""
     done, facts = f"{source} -> {target}", {"source": str(source), "target": str(target)}
     if holds_moments(source) or holds_moments(target):
-        refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
-        _convert_moments(source, target, vocabulary)
-    elif source.is_dir() or _is_model_to_be(source, target):
+        refuse_idle(ctx, dict.fromkeys(given, "for files of sentences; leave it out."))
+        convert_moments(source, target, vocabulary)
+    elif source.is_dir() or (ending(source) == ".arpa" and not target.suffix):
         reason = "for files; a model becomes what the name to write ends in."
-        refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, reason) | ONLY_FOR_COUNTS)
+        refuse_idle(ctx, dict.fromkeys(given, reason) | ONLY_FOR_COUNTS)
         _convert_model(source, target, overwrite=overwrite)
     else:
         refuse_idle(ctx, ONLY_FOR_COUNTS)
@@ -47,27 +47,6 @@ def convert(
     if as_json:
         say_json(facts)
     remark(done)
-
-
-def _is_model_to_be(source: Path, target: Path) -> bool:
-    """Whether an ARPA file is to become a model directory."""
-    return source.name.removesuffix(".gz").endswith(".arpa") and not target.suffix
-
-
-def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> None:
-    """Writes counts in the layout of MRF-LM, or those in it as a file of our own."""
-    if vocabulary is None or {source.suffix, target.suffix} != {MOMENTS, ".dat"}:
-        raise SettingsError(
-            f"{source} -> {target}: counts are converted between {MOMENTS} and the .dat of MRF-LM, "
-            "whose words stand in a file of their own: --vocabulary FILE."
-        )
-    if holds_moments(target):
-        words = moments_file.read_mrflm_vocabulary(vocabulary)
-        moments_file.save_moments(moments_file.read_mrflm(source, words), target)
-        return
-    moments = moments_file.load_moments(source)
-    moments_file.write_mrflm(moments, target)
-    moments_file.write_mrflm_vocabulary(moments, vocabulary)
 
 
 def _convert_model(source: Path, target: Path, *, overwrite: bool) -> None:

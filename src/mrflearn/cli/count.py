@@ -32,20 +32,10 @@ def count(
         reason = "the words and context are those of --like; leave it out."
         options.refuse_idle(ctx, dict.fromkeys(asked, reason))
         sizes["like"] = load_moments(like)
-    if triples:
-        sizes["triples"] = True
+    sizes |= {"triples": True} if triples else {}
     with options.place_to_run(**given) as place:
         moments = count_text_shards(options.shard_paths(text, given["engine"]), place, **sizes)
     save_moments(moments, output)
-    facts = {
-        "moments": str(output),
-        "words": moments.words,
-        "sentences": moments.sentences,
-        "vocabulary": moments.states,
-        "context": moments.context,
-        "pairs": [len(pair.count) for pair in moments.pairs],  # at each distance
-    }
-    if triples and moments.triples is not None:
-        facts["triples"] = len(moments.triples.count)
+    facts = {"moments": str(output), **moments.sizes()}
     report_unknown(moments.vocabulary, {name: asked[name] for name in options.RARE})
     show([Facts(facts)], as_json=as_json)

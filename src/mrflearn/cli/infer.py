@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -10,48 +9,45 @@ from typing import Any
 import typer
 
 import mrflearn
-from mrflearn import inference
-from mrflearn.cli.options import found, refuse_idle
-from mrflearn.cli.output import remark, show
+from mrflearn.cli.options import found, picked, refuse_idle
+from mrflearn.cli.output import show
 from mrflearn.describe.blocks import Block, Data, Facts, Nats, Text
 from mrflearn.describe.fields import FieldDescription, evidence_of, marginal_blocks, state_blocks
-from mrflearn.errors import DataError, InferenceError, SettingsError
-from mrflearn.evaluation.recovery import marginal_error, partition_agreement
+from mrflearn.errors import InferenceError, SettingsError
+from mrflearn.evaluation.recovery import published_differences
 from mrflearn.graph.evidence import condition
-from mrflearn.graph.networks import from_uai
+from mrflearn.inference.answering import Method, answered, method_of
 from mrflearn.io import uai
-from mrflearn.io.formats import FORMATS, guess_format
-from mrflearn.io.samples import read_samples, write_samples
+from mrflearn.io.formats import network_format
+from mrflearn.io.samples import read_samples
 from mrflearn.network import Network
 
-DIGITS = 1e-3  # published values are rounded, but not so far
-SECONDS = 20.0  # taken where none are given
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
 
-def infer(
-    ctx: typer.Context,
-    network: Path,
+def infer(ctx: typer.Context, network: Path, as_json: bool, **asked: Any) -> None:
+    """Log Z and marginals of a network, or its most probable states; or answers of a field."""
+    own = {name: asked.pop(name) for name in ("impute", "temperature", "output", "columns")}
+    if network.is_dir():
+        own |= {name: asked.pop(name) for name in ("evidence", "given", "best")}
+        refuse_idle(ctx, dict.fromkeys(asked, "goes with a network in a file."))
+        blocks = _of_field(network, **own)
+    else:
+        refuse_idle(ctx, dict.fromkeys(own, "goes with a saved field."))
+        blocks = _of_network(network, **asked)
+    show(blocks, as_json=as_json)
+
+
+def _of_network(
+    path: Path,
     evidence: str | None,
     given: list[str] | None,
-    method: str,
+    method: Method,
     compare: bool,
     best: bool,
-    impute: Path | None,
-    temperature: float,
-    output: Path | None,
-    as_json: bool,
     **limits: Any,
-) -> None:
-    """Log Z and marginals of a network, or its most probable states; or answers of a field."""
-    named = ",".join([*([] if evidence is None else [evidence]), *(given or [])])
-    if network.is_dir():
-        others = ("method", "compare", *limits)
-        refuse_idle(ctx, dict.fromkeys(others, "goes with a network in a file."))
-        show(_of_field(network, named, best, impute, temperature, output), as_json=as_json)
-        return
-    own = ("impute", "temperature", "output")
-    refuse_idle(ctx, dict.fromkeys(own, "goes with a saved field."))
+) -> list[Block]:
+    """Log Z and marginals of a network, or its most probable states."""
     if best and (compare or method in ("trw", "mean-field")):
         raise typer.BadParameter("--best goes with --method auto, exact or bp, and no --compare.")
     timed = limits["time"] is not None or limits["max_width"] is not None
@@ -60,40 +56,23 @@ def infer(
     if best and limits["max_width"] is not None:
         raise typer.BadParameter("--max-width is not for --best, which takes --time and --memory.")
     observed = {} if evidence is None else uai.read_evidence(found(Path(evidence)))
-    record = _read(network)
+    record: uai.UaiNetwork = network_format(path).read(path)
     by_name = Network.from_uai(record)
     observed |= by_name.numbered(evidence_of(",".join(given or [])))
-    potentials = from_uai(record)
-    answering = _inference("search" if best and method == "auto" else method, **limits)
+    answering = method_of(method, best=best, **limits)
     started = time.perf_counter()
-    reduced = condition(potentials, observed)
+    try:
+        name, result = answered(answering, condition(by_name.potentials, observed), best=best)
+    except InferenceError as error:
+        raise InferenceError(f"{path}: {error}") from error
     facts: dict[str, Any] = {
-        "network": str(network),
-        "variables": potentials.graph.variables,
-        "factors": sum(len(group) for group in potentials.graph.groups),
+        "network": str(path),
+        "variables": len(by_name.variables),
+        "factors": len(record.scopes),
         "observed": len(observed),
-        "method": _name(answering, reduced.graph),
+        "method": name,
     }
-    result = answering.best(reduced) if best else answering(reduced)
     value = float((result.score if best else result.log_partition).sum())
-    if value == -math.inf:
-        # A lower bound of -inf proves nothing, nor does a search that is not exact.
-        proved = result.kind == "exact" if best else result.kind != "lower bound"
-        agreeing = " that agrees with the evidence" if observed else ""
-        problem = f"no state{agreeing} is possible: every one meets a factor of value 0."
-        if not proved:
-            problem = (
-                f"{facts['method']} found no possible state{agreeing}; there may be none, which "
-                "--method exact can tell."
-            )
-        raise InferenceError(f"{network}: {problem}")
-    if not result.converged:
-        what = "marginals" if facts["method"] == "MeanField" else "log-messages"
-        remark(
-            f"{facts['method']} did NOT converge: after {result.sweeps} sweeps {what} still "
-            f"changed by {result.residual:.2g}. The answer may be far off; try more --sweeps, a "
-            "--damping nearer to 1, or another --method."
-        )
     facts["log_score" if best else "log_partition"] = Nats(value)
     if timed and not best:
         facts |= {side: Nats(float(getattr(result, side).sum())) for side in ("lower", "upper")}
@@ -106,9 +85,7 @@ def infer(
     facts["seconds"] = round(time.perf_counter() - started, 4)
     numbers = (result.assignment if best else result.variables).tolist()
     own_names = zip(by_name.variables.items(), numbers, strict=True)
-    if best and not record.names:
-        answer: list[Block] = [Text(" ".join(map(str, numbers)))]
-    elif best:
+    if best:
         answer = state_blocks({name: labels[state] for (name, labels), state in own_names})
     else:
         seen = [name for v, name in enumerate(by_name.variables) if v in observed]
@@ -116,106 +93,42 @@ def infer(
         answer = marginal_blocks(chances, seen, SHOWN)
         numbers = [list(chance.values()) for chance in chances.values()]
     if compare:
-        facts |= _compare(network, value, result.kind, numbers)
-    unnamed = {"states" if best else "marginals": numbers}  # as the files of UAI have them
-    more = [] if record.names else [Data(unnamed)]
-    show([Facts(facts, floats=".9g"), *answer, *more], as_json=as_json)
+        facts |= published_differences(path, value, numbers, exact=result.kind == "exact")
+    if not record.names:  # numbers, as the files of UAI have them
+        answer = [Text(" ".join(map(str, numbers)))] if best else answer
+        answer.append(Data({"states" if best else "marginals": numbers}))
+    return [Facts(facts, floats=".9g"), *answer]
 
 
 def _of_field(
     folder: Path,
-    evidence: str,
-    best: bool,
     impute: Path | None,
     temperature: float,
     output: Path | None,
+    columns: str | None,
+    evidence: str | None,
+    given: list[str] | None,
+    best: bool,
 ) -> list[Block]:
     """What a saved field says of all variables, or the rows that it fills in."""
     field: Any = mrflearn.load(folder)
     if not hasattr(field, "marginals"):
         kind = type(field).__name__
         raise SettingsError(f"{folder} holds a {kind}, not a field; infer asks fields.")
-    if temperature != 1:
-        field = field.at_temperature(temperature)
-    if (impute is None) != (output is None):
-        raise typer.BadParameter("--impute and --output go together: rows, and the file for them.")
+    if (impute is None) != (output is None) or (columns is not None and impute is None):
+        raise typer.BadParameter("--impute goes with --output, and --keep with both of them.")
+    field = field if temperature == 1 else field.at_temperature(temperature)
+    named = ",".join(filter(None, [evidence, *(given or [])]))
     description = FieldDescription(field)
     if impute is None or output is None:
         total = field.log_partition()
-        error = Nats(total.standard_error)
-        facts: dict[str, Any] = {"log_partition": Nats(total.value), "standard_error": error}
-        return [Facts(facts), *description.answer(evidence_of(evidence), best=best)]
-    if evidence or best:
+        facts = {"log_partition": total.value, "standard_error": total.standard_error}
+        blocks = description.answer(evidence_of(named), best=best)
+        return [Facts({name: Nats(own) for name, own in facts.items()}), *blocks]
+    if named or best:
         raise typer.BadParameter("--impute goes without --evidence and --best: rows are evidence.")
-    table = read_samples(impute)
+    table = read_samples(impute, columns=picked(columns))
     filled = field.impute(table)
-    write_samples(output, description.table(filled, output))
+    field.write_rows(filled, output)
     gaps = int((field.encode(table) < 0).sum())
     return [Facts({"rows": len(filled), "filled": gaps, "output": str(output)})]
-
-
-def _read(path: Path) -> uai.UaiNetwork:
-    """The network in a file, which is in UAI format where the ending says nothing else."""
-    try:
-        form = FORMATS[guess_format(path)]
-    except DataError:
-        form = FORMATS["uai"]
-    network: uai.UaiNetwork = (form if form.record == "networks" else FORMATS["uai"]).read(path)
-    return network
-
-
-def _inference(
-    method: str,
-    memory: float,
-    damping: float,
-    sweeps: int,
-    time: float | None,
-    max_width: int | None,
-) -> Any:
-    exact = inference.JunctionTree(memory_limit=int(memory * 2**30))
-    if method == "search":
-        return inference.BranchAndBound(exact, time or SECONDS, int(memory * 2**30))
-    if time is not None or max_width is not None:
-        return inference.Anytime(time or SECONDS, int(memory * 2**30), max_width)
-    propagation = inference.BeliefPropagation(max_sweeps=sweeps, tolerance=1e-8, damping=damping)
-    return {
-        "auto": inference.Automatic(exact, propagation),
-        "exact": exact,
-        "bp": propagation,
-        "trw": inference.TreeReweighted(max_sweeps=sweeps, tolerance=1e-8, damping=damping),
-        "mean-field": inference.MeanField(max_sweeps=sweeps),
-    }[method]
-
-
-def _name(answering: Any, graph: Any) -> str:
-    """The inference that answers; where an approximate one was chosen, a remark says why."""
-    if hasattr(answering, "chosen"):
-        answering, refusal = answering.chosen(graph)
-        if refusal is not None:
-            searching = isinstance(answering, inference.BranchAndBound)
-            other = "a search with an upper bound" if searching else "belief propagation"
-            rough = "" if searching else ", which is approximate"
-            remark(f"{refusal} Answering by {other}{rough}.")
-    return type(answering).__name__
-
-
-def _compare(network: Path, value: float, kind: str, marginals: list[Any]) -> dict[str, Any]:
-    """How far the answer is from what is published beside the network.
-
-    Some published files hold a bound on log Z (docs/decisions/uai-partition-files.md).
-    """
-    partition, beliefs = Path(f"{network}.PR"), Path(f"{network}.MAR")
-    differences: dict[str, Any] = {}
-    if partition.exists():
-        published = uai.read_partition(partition)
-        difference, base = partition_agreement(value, published)
-        differences |= {"published_log_partition": published, "published_log_base": base}
-        differences["log_partition_difference"] = difference
-        if kind == "exact" and difference > DIGITS * max(1.0, abs(published)):
-            remark(f"{partition.name} is not the exact log Z: a bound, or of other --evidence.")
-    if beliefs.exists():
-        largest = marginal_error(marginals, uai.read_marginals(beliefs))
-        differences["largest_marginal_difference"] = largest
-    if not differences:
-        raise DataError(f"neither {partition.name} nor {beliefs.name} is there.", path=network)
-    return differences

@@ -24,7 +24,7 @@ import typer
 from typer.core import TyperCommand
 
 from mrflearn.errors import DataError, StorageError
-from mrflearn.io.remote import exists, url_of
+from mrflearn.io.files import exists, url_of
 
 if TYPE_CHECKING:
     from mrflearn.execution.executor import Executor
@@ -112,6 +112,7 @@ KINDS: dict[str, tuple[Any, Callable[..., Any] | None]] = {
     "float": (float, None),
     "flag": (bool, None),
     "eager flag": (bool, None),
+    "switch": (bool, None),  # None where it is not given
     "path": (Path, None),
     "file": (Path, found),
     "files": (list[Path], found),
@@ -130,21 +131,27 @@ def _choice(name: str, words: str) -> Any:
     return enumeration(name, {word: word for word in words.split("|")})
 
 
-def _parameter(name: str, row: Sequence[Any], heading: str | None) -> Parameter:
-    """A row of `commands.toml` as a parameter that Typer reads; arguments have no heading."""
+def _parameter(
+    name: str, row: Sequence[Any], heading: str | None, parser: Parser | None = None
+) -> Parameter:
+    """A row of `commands.toml` as a parameter that Typer reads; arguments have no heading.
+
+    Texts of options that have a `parser` are read by it.
+    """
     written, text, *more = row
     is_argument = heading is None
     usual = more[0] if more else ""
     needed = written.endswith("!") or (is_argument and not more)
     kind, _, bounds = written.rstrip("!]").partition("[")
     form, check = KINDS.get(kind) or (_choice(name, kind), None)
-    default = False if form is bool else None if usual == "" else form(usual)
+    default = False if "flag" in kind else None if usual == "" else form(usual)
     info: Any = typer.Argument(help=text, callback=check)
     if not is_argument:
         names = more[1].split() if len(more) > 1 else ["--" + name.replace("_", "-")]
         limits = zip(("min", "max"), bounds.split(","), strict=False)
         shown: dict[str, Any] = {end: form(limit) for end, limit in limits if limit}
         shown |= {"is_eager": kind.startswith("eager"), "rich_help_panel": heading}
+        shown |= {"parser": parser, "metavar": parser.metavar} if parser else {}
         info = typer.Option(*names, help=text, callback=check, **shown)
     optional = default is None and not needed
     annotation: Any = Annotated[form | None if optional else form, info]
@@ -265,6 +272,12 @@ def listed(words: str | None) -> list[str] | None:
     return words.split(",") if words else None
 
 
+def picked(columns: str | None) -> list[str | int] | None:
+    """The columns that a text names; None for all of them."""
+    names = listed(columns) or []
+    return [int(word) if word.isdigit() else word for word in names] or None
+
+
 def holds_moments(path: Path) -> bool:
     """Whether the name says that the file holds counts."""
     return Path(path.name.removesuffix(".gz")).suffix == MOMENTS
@@ -295,22 +308,13 @@ def generated(noun: str, only: Iterable[str] = ()) -> list[Parameter]:
 
     An option is None where it is not given: the estimator's own default holds then.
     """
-    parts = []
-    table = of_estimators(noun)
+    table, parts = of_estimators(noun), []
     for name in only or table:
         heading, names, text, kinds = table[name]
         forms = next(iter(kinds.values()))[0]
-        shown: dict[str, Any] = {"show_default": False, "rich_help_panel": heading}
-        form: Any = bool
-        if is_choice(forms):
-            form = _choice(name, forms)
-        elif forms != "bool":
-            form = str
-            metavar = "|".join(SEVERAL.get(own, own) for own in forms.split("|"))
-            parser = _parser(names[0], forms.split("|"))
-            shown |= {"parser": parser, "metavar": f"<{metavar}>"}
-        info: Any = Annotated[form | None, typer.Option(*names, help=text, **shown)]
-        parts.append(Parameter(name, Parameter.KEYWORD_ONLY, annotation=info, default=None))
+        read = "switch" if forms == "bool" else forms if is_choice(forms) else "str"
+        parse = None if read != "str" else Parser(names[0], forms.split("|"))
+        parts.append(_parameter(name, (read, text, "", " ".join(names)), heading, parse))
     return parts
 
 
@@ -323,24 +327,26 @@ def as_argument(form: str, default: Any, value: Any) -> Any:
     return int(value) if isinstance(default, int) and is_choice(form) else value
 
 
-def _parser(name: str, forms: Sequence[str]) -> Callable[[str], Any]:
+class Parser:
     """What turns the text of an option into the first of these forms that it has."""
-    readers = {form: FORMS[own] for form in forms if (own := form.removesuffix("s")) in FORMS}
 
-    def parse(text: str) -> Any:
-        if text in forms and text not in readers:  # a word, as it is
+    def __init__(self, option: str, forms: Sequence[str]) -> None:
+        self.option, self.forms = option, forms
+        self.metavar = f"<{'|'.join(SEVERAL.get(own, own) for own in forms)}>"
+
+    def __call__(self, text: str) -> Any:
+        readers = {f: FORMS[own] for f in self.forms if (own := f.removesuffix("s")) in FORMS}
+        if text in self.forms and text not in readers:  # a word, as it is
             return text
         for form, read in readers.items():
             try:
                 values = [read(part) for part in (text.split(",") if form in SEVERAL else [text])]
             except ValueError:
                 continue
-            if name == "--jobs":
+            if self.option == "--jobs":
                 _cores(values[0])
             elif any(not isinstance(value, str) and not value >= 0 for value in values):
                 raise typer.BadParameter(f"{text}: not below 0.")
             return values if form in SEVERAL else values[0]
-        known = " or ".join(WORDS.get(form, form) for form in forms)
+        known = " or ".join(WORDS.get(form, form) for form in self.forms)
         raise typer.BadParameter(f"{text!r} is no {known}.")
-
-    return parse

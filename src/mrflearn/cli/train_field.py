@@ -8,17 +8,16 @@ from typing import Any
 
 import typer
 
-from mrflearn.cli.options import listed, of_estimators, shard_paths
+from mrflearn.cli.options import of_estimators, picked, shard_paths
 from mrflearn.cli.output import remark, write_picture
 from mrflearn.cli.train import Job
 from mrflearn.describe.fields import FieldDescription
 from mrflearn.errors import DataError, MrflearnError, TrainingError
 from mrflearn.estimators.field_inputs import molecule_of
-from mrflearn.io.alignments import ALPHABETS, Alignment, Molecule, holds_alignment, read_alignment
+from mrflearn.io.alignments import ALPHABETS, Molecule, holds_alignment, read_alignment
 from mrflearn.io.files import write_text
 from mrflearn.io.samples import SampleTable, read_samples
 
-MOSTLY = 0.5  # of the sequences
 LEARN = "--graph learn"
 
 
@@ -54,8 +53,7 @@ def field(
             job.refuse("the work on one file is shared by lap and consensus only", "n_jobs")
     beside = LEARN if graph == "learn" else ""
     model = job.make("alignments" if family else "samples", beside=beside)
-    source = (samples[0], columns, molecule, drop_inserts, focus)
-    rows: Any = read_family(*source) if family else read_rows(*source)
+    rows = read_rows(samples[0], columns, molecule, drop_inserts, focus, family=family)
     job.facts["samples"] = len(rows)
     if (kind := molecule_of(rows)) is not None:
         model.states = model.states or len(ALPHABETS[kind])
@@ -97,74 +95,50 @@ def _of_shards(job: Job, paths: list[Path], columns: str | None, missing: bool) 
     model = job.make("samples")
     with job.place() as place:
         shards = shard_paths(paths, job.given["engine"])
-        model.fit_shards(shards, place, columns=_picked(columns), missing=missing)
+        model.fit_shards(shards, place, columns=picked(columns), missing=missing)
     job.facts["samples"] = None
     return model
 
 
-def _on_found_edges(job: Job, model: Any, rows: SampleTable) -> Any:
+def _on_found_edges(job: Job, model: Any, rows: SampleTable) -> None:
     """The field on the graph that the rows themselves suggest."""
-    found = job.make(LEARN, beside="samples").fit(rows)
-    remark(f"{len(found.edges_)} edges found among {found.n_features_in_} variables")
+    model.set_params(graph=job.make(LEARN, beside="samples"))
     try:
-        job.fit(model.set_params(graph=found.graph_), rows)
-        model.structure_ = found  # resamples select their own edges as it does
-        return model
+        job.fit(model, rows)
     except MrflearnError as error:
+        if not hasattr(model, "structure_"):
+            raise
         output: Path = job.ctx.params["output"]
         kept = output.with_name(output.name + ".edges")  # for --graph edges:FILE
         with write_text(kept) as stream:
-            stream.writelines(f"{a} {b}\n" for a, b in found.edges_)
-        raise TrainingError(
-            f"{error} The edges that were found are kept: --graph edges:{kept}."
-        ) from error
+            stream.writelines(f"{a} {b}\n" for a, b in model.structure_.edges_)
+        found = f"The edges that were found are kept: --graph edges:{kept}."
+        raise TrainingError(f"{error} {found}") from error
+    edges = len(model.structure_.edges_)
+    remark(f"{edges} edges found among {model.n_features_in_} variables")
 
 
 def read_rows(
     path: Path,
     columns: str | None,
-    molecule: Molecule | None,
-    drop_inserts: bool,
-    focus: str | None = None,
+    *others: Any,
     usual: Molecule | None = None,
-) -> SampleTable:
-    """All rows of a file of samples, or of an alignment, by default of the `usual` molecule."""
+    family: bool = False,
+) -> Any:
+    """All rows of a file of samples, or of an alignment: its states alone, or as a `family`.
+
+    The `others` are a molecule (the `usual` one where it is None), whether insertions are left out,
+    and a sequence to focus on; remarks say what was read otherwise than written.
+    """
+    molecule, drop_inserts, focus = others
     if not holds_alignment(path):
-        if drop_inserts or molecule is not None or focus is not None:
+        if any(others):
             named = "--molecule, --drop-inserts and --focus"
             raise typer.BadParameter(f"{named} are only for alignments.")
-        return read_samples(path, columns=_picked(columns))
-    alignment = read_family(path, columns, molecule, drop_inserts, focus, usual)
-    return SampleTable(None, alignment.values, molecule=alignment.molecule)
-
-
-def read_family(
-    path: Path,
-    columns: str | None,
-    molecule: Molecule | None,
-    drop_inserts: bool,
-    focus: str | None,
-    usual: Molecule | None = None,
-) -> Alignment:
-    """The sequences of an alignment, with remarks on what was read otherwise than written."""
+        return read_samples(path, columns=picked(columns))
     if columns is not None:
         raise typer.BadParameter(f"--keep: {path} is an alignment, and all of it is used.")
     alignment = read_alignment(path, molecule or usual, drop_inserts=drop_inserts, focus=focus)
-    kind = alignment.molecule
-    if kind != "protein" and (molecule or usual) is None:
-        remark(f"all letters are bases: {kind}; --molecule names another alphabet")
-    if alignment.unknown:
-        remark(f"{alignment.unknown:,} letters outside the {kind} alphabet are gaps")
-    hollow = int(((alignment.values == 0).mean(axis=0) > MOSTLY).sum())
-    if hollow and not drop_inserts:
-        remark(
-            f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
-            "where lower case marks insertions, --drop-inserts leaves them out"
-        )
-    return alignment
-
-
-def _picked(columns: str | None) -> list[str | int] | None:
-    """The columns that a text names; None for all of them."""
-    names = listed(columns) or []
-    return [int(word) if word.isdigit() else word for word in names] or None
+    for text in alignment.remarks(chosen=bool(molecule or usual), dropped=drop_inserts):
+        remark(text)
+    return alignment if family else SampleTable(None, alignment.values, molecule=alignment.molecule)

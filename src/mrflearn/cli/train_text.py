@@ -28,7 +28,7 @@ def lm(job: Job, text: list[Path], validation: Path | None) -> Any:
     if not model.unknown_seen_:
         remark(
             "no training word is <unk>, so text with new words will have hardly a probability: "
-            "--min-count 2 reads rare words as <unk>"
+            f"--min-count {(model.min_count or 1) + 1} reads rare words as <unk>"
         )
     return model
 
@@ -66,10 +66,10 @@ def from_file(job: Job, file: Path, validation: Path | None = None) -> Any:
     """N-grams, a grammar, or both with topics; the perplexity of a held-out text is reported."""
     model = job.fit(job.make(), file)
     if hasattr(model, "fit_"):
-        history = model.fit_.history
+        history, reason = model.fit_.history, model.fit_.reason
         likelihood = -history[-1].value if history else None
-        job.facts |= {"iterations": len(history), "train_log_likelihood": likelihood}
-        job.facts["reason"] = model.fit_.reason
+        facts = {"iterations": len(history), "train_log_likelihood": likelihood, "reason": reason}
+        job.facts |= facts
     if getattr(model, "fallback_orders_", ()):
         orders = ", ".join(map(str, model.fallback_orders_))
         remark(f"order {orders}: too few counts to estimate discounts; fixed ones are used")

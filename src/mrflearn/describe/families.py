@@ -53,47 +53,33 @@ class FamilyDescription(FieldDescription):
             if not self.has_contacts or not model.letters_:
                 raise SettingsError("only the field of an alignment is compared with a structure.")
             own = (model.contacts_, model.frequencies_, model.letters_, found)
-            where = {"focus": model.focus_, "cutoff": cutoff or CUTOFF}
-            self.compared = compare_contacts(*own, **where)
+            self.compared = compare_contacts(*own, focus=model.focus_, cutoff=cutoff or CUTOFF)
         elif chain is not None or cutoff is not None:
             raise OptionError("--chain and --cutoff are of the structure: --structure FILE.")
         rest = super().learned(n, apart=apart, edges=edges, output=output, **more)
         return [*self._over_structure(), *rest] if not edges else [*rest, *self._over_structure()]
-
-    def table_of_pairs(self, apart: int | None) -> dict[str, list[Any]]:
-        """All contacts, strongest first."""
-        return (
-            self.model.contact_table(apart or 1)
-            if self.has_contacts
-            else super().table_of_pairs(apart)
-        )
 
     def _over_structure(self) -> Blocks:
         """The precision of contacts, and their map over the structure."""
         own = self.compared
         if own is None:
             return []
-        ranges = {"": own.precision(), "long_range_": own.precision(LONG_RANGE)}
         facts: dict[str, Any] = {
             "chain": own.structure.chain,
             "columns_in_structure": own.columns,
             "contact_below": f"{own.cutoff:g} A",
             "precision_of_pairs_apart": own.apart,
         }
-        for name, found in ranges.items():
-            facts |= {f"{name}precision_{k}": Percent(v) for k, v in found.items() if v == v}
+        for name, least in (("", None), ("long_range_", LONG_RANGE)):
+            found = own.precision(least).items()
+            facts |= {f"{name}precision_{k}": Percent(v) for k, v in found if v == v}
         count = max(1, own.columns // 2)
-        positions = self.model.positions_
-        placed = own.residues >= 0
-        near = np.zeros((len(positions), len(positions)), dtype=np.bool_)
-        distances = own.structure.distances()[np.ix_(own.residues[placed], own.residues[placed])]
-        near[np.ix_(placed, placed)] = distances < own.cutoff
-        drawn = own.pairs[:count], own.touching[:count], positions
+        drawn = own.map, own.pairs[:count], own.touching[:count], self.model.positions_
         caption = (
             f"The {count} strongest pairs (L/2) of columns at least {own.apart} apart, over the "
             f"pairs of residues of chain {own.structure.chain} closer than {own.cutoff:g} A (grey)."
         )
-        picture = Picture(partial(plots.draw_contact_map, near, *drawn), caption=caption)
+        picture = Picture(partial(plots.draw_contact_map, *drawn), caption=caption)
         return [Facts(facts, floats=".3f"), picture]
 
     def score(

@@ -19,21 +19,20 @@ from mrflearn import plots
 from mrflearn.describe.blocks import Data, Diagram, Facts, Matrix, Nats, Note, Picture, Table, Text
 from mrflearn.describe.description import Answers, Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError, InferenceError, SettingsError
+from mrflearn.estimators.field_output import alignment_of, row_writer
 from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
 from mrflearn.graph.contacts import strongest_pairs
-from mrflearn.io.alignments import ALPHABETS, ENDINGS, Alignment, write_alignment
 from mrflearn.io.contacts import write_contacts
 from mrflearn.io.files import write_csv
-from mrflearn.io.samples import SampleTable, write_samples
 
 APART = 4  # least distance of the columns of a contact, unless given
 MOST_DRAWN = 400  # variables of a heat map
 MOST_ON_PAGE = 80
+MOST_CENTRAL = 40  # variables whose centrality is drawn
 MOST_COUPLINGS = 1000  # that can be asked for on the page
 MOST_SAMPLES = 20
 MOST_WORDS = 100  # of evidence
 GRID = re.compile(r"grid:\d+x(\d+)")
-TABLES = (".csv", ".npy", ".dat", ".digits")  # files that hold the numbers of states
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
 Strongest = tuple[Blocks, Matrix, Diagram]  # couplings or contacts: listed, and drawn twice
 
@@ -70,16 +69,13 @@ class FieldDescription(Description):
             write_contacts(matrix, self.model.contacts_)
         found, heat, network = self.strongest(n, apart or APART)
         if output is not None:
-            write_csv(output, self.table_of_pairs(apart))
+            own = self.model
+            write_csv(
+                output, own.contact_table(apart or 1) if self.has_contacts else own.edge_table()
+            )
         pictures = [network, heat] if edges else [heat, network]
         pictures = pictures if 0 < len(network.names) <= MOST_DRAWN or plot else []
-        return [*found, *pictures, *self._with_intervals(n)]
-
-    def table_of_pairs(self, apart: int | None) -> dict[str, list[Any]]:
-        """All edges by name, strongest first."""
-        del apart
-        table: dict[str, list[Any]] = self.model.edge_table()
-        return table
+        return [*found, *pictures, *self._centrality(), *self._with_intervals(n)]
 
     @cached_property
     def has_contacts(self) -> bool:
@@ -140,6 +136,18 @@ class FieldDescription(Description):
         unsure = {frozenset((one, other)) for one, other, low, high in rows if low <= 0 <= high}
         names = self.model.variable_names_
         return np.array([frozenset((names[a], names[b])) in unsure for a, b in pairs])
+
+    def _centrality(self) -> Blocks:
+        """How central each variable is, drawn."""
+        if self.has_contacts or not 1 < len(self.model.variable_names_) <= MOST_CENTRAL:
+            return []
+
+        def draw() -> Any:
+            from mrflearn.evaluation import centrality
+
+            return plots.draw_centrality(centrality(self.model))
+
+        return [Picture(draw, caption="How central each variable is among all couplings.")]
 
     def _with_intervals(self, n: int) -> Blocks:
         """Edges with their intervals, as a table and drawn."""
@@ -217,68 +225,50 @@ class FieldDescription(Description):
 
     def sample(self, n: int, seed: int, output: Path | None) -> Blocks:
         """New rows, written to a file where one is named."""
-        ending = "" if output is None else Path(output.name.removesuffix(".gz")).suffix.lower()
-        known = (*TABLES, ".txt", *([] if self.model.molecule_ is None else ENDINGS))
-        if ending and ending not in known:
-            problem = f"rows are not written as '{ending}'; there are {', '.join(known)}."
-            raise DataError(problem, path=output)
-        drawn = self.model.draw(n, random_state=seed)
-        note, samples = Note(f"drawn by: {drawn.method}"), drawn.samples
-        family = self._family(samples)
-        if output is None:
-            rows = samples.tolist() if family is None else family.sequences()
-            between = " " if family is None else ""
-            text = "\n".join(between.join(map(str, row)) for row in rows)
-            return [note, Text(text), Data({"method": drawn.method, "samples": rows})]
-        if family is not None and ending not in TABLES:
-            names = tuple(f"sample-{i}" for i in range(1, n + 1))
-            write_alignment(output, replace(family, names=names))
-        else:
-            write_samples(output, self.table(samples, output))
-        return [note, Data({"method": drawn.method, "output": str(output)})]
-
-    def table(self, rows: NDArray[Any], path: Path) -> SampleTable:
-        """Rows as the field writes them, as the table that a file of this name holds."""
-        spins, codes = self.model.spins_, self.model.codes_
-        values, labels = (rows + 1) // 2 if spins else rows, None
-        if codes is not None and (rows.dtype.kind != "i" or (rows < 0).any()):
-            values, labels = self.model.encode(rows), None if spins else codes.codes
-        names = tuple(getattr(self.model, "feature_names_in_", ()))
-        header = path.name.removesuffix(".gz").lower().endswith(".csv")
-        named = header and names and not any(name.isdecimal() for name in names)
-        return SampleTable(names if named else None, values, spins, labels=labels)
-
-    def _family(self, samples: NDArray[np.int64]) -> Alignment | None:
-        """Samples of an alignment's field as sequences of letters; None for other fields."""
-        molecule = self.model.molecule_
-        if molecule is None or samples.max(initial=0) >= len(ALPHABETS[molecule]):
-            return None
-        return Alignment(molecule, None, samples.astype(np.int8))
+        write = None if output is None else row_writer(self.model, output)
+        samples, method = self.model.draw(n, random_state=seed)
+        note, data = Note(f"drawn by: {method}"), {"method": method}
+        if write is not None:
+            write(samples)
+            return [note, Data({**data, "output": str(output)})]
+        family = alignment_of(self.model, samples)
+        rows = samples.tolist() if family is None else family.sequences()
+        lines = (" ".join(map(str, row)) for row in rows) if family is None else rows
+        return [note, Text("\n".join(lines)), Data({**data, "samples": rows})]
 
     def tasks(self) -> list[Task]:
         """The strongest couplings or contacts, and samples."""
-        most = min(MOST_COUPLINGS, len(self.model.edges_))
+        field = self.model
 
         def couplings(n: int) -> Blocks:
             found, heat, network = self.strongest(n, APART)
-            return [network, found[-1], *([heat] if len(heat.names) <= MOST_ON_PAGE else [])]
+            few = len(heat.names) <= MOST_ON_PAGE
+            return [network, found[-1], *([heat] if few else []), *self._centrality()]
 
         def samples(n: int) -> Blocks:
-            drawn = self.model.draw(n, random_state=0)
-            note, title = Note(f"drawn by: {drawn.method}"), "samples, one a row"
-            if (family := self._family(drawn.samples)) is not None:
+            rows, method = field.draw(n, random_state=0)
+            note, title = Note(f"drawn by: {method}"), "samples, one a row"
+            if (family := alignment_of(field, rows)) is not None:
                 return [note, Text("\n".join(family.sequences()), title=title)]
-            if drawn.samples.dtype.kind != "i":
-                return [note, Table(tuple(names), drawn.samples.tolist(), title=title)]
-            return [note, Matrix(drawn.samples, names, "state", self.model.spins_, title=title)]
+            if rows.dtype.kind != "i":
+                return [note, Table(tuple(names), rows.tolist(), title=title)]
+            return [note, Matrix(rows, names, "state", field.spins_, title=title)]
 
         def marginals(words: list[str]) -> Blocks:
             return self.answer(evidence_of(" ".join(words)))
 
+        def best(words: list[str]) -> Blocks:
+            return self.answer(evidence_of(" ".join(words)), best=True)
+
         what = "contacts" if self.has_contacts else "couplings"
-        names, labels = self.model.variable_names_, self.model.labels_
+        names, labels = field.variable_names_, field.labels_
+        most = min(MOST_COUPLINGS, len(field.edges_))
         numbers = {"n": (min(20, most), range(most + 1))}
-        asked = [Task("marginals", f"{names[0]}={labels[0][-1]}", marginals, MOST_WORDS, 0)]
+        usual = f"{names[0]}={labels[0][-1]}"
+        asked = [
+            Task("marginals", usual, marginals, MOST_WORDS, 0),
+            Task("best", usual, best, MOST_WORDS, 0),
+        ]
         kept = [Task("intervals", "", self._with_intervals, 0, options=numbers)]
         return [
             *(asked if len(names) <= MOST_ON_PAGE else []),

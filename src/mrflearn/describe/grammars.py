@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ import numpy as np
 
 from mrflearn import plots
 from mrflearn.describe.blocks import Data, Facts, Note, Table, Text, TreeDrawing, shares
-from mrflearn.describe.description import Answers, Blocks, Task
+from mrflearn.describe.description import Answers, Blocks, Task, batches
 from mrflearn.describe.language_models import NextWordDescription, Ranked, perplexity, unknown_words
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
@@ -26,7 +26,6 @@ LONGEST = 10  # words of an example
 DRAWN = 10  # sentences to take an example from
 MOST_WORDS = 150  # of a sentence on the page: time grows with the third power of its length
 WITHOUT = "sentences cannot be produced by the grammar and"
-Document = list[list[str]]
 
 
 class ParserDescription(NextWordDescription):
@@ -59,9 +58,10 @@ class ParserDescription(NextWordDescription):
         """The trees of each sentence; of several each has a headline."""
         documents, missing = read_documents(file), 0
         read: dict[str, None] = {}  # every word once
+        size = max(1, AT_ONCE // 20)  # documents
         if getattr(self.model, "topics", 1) == 1:  # nothing of a document helps later sentences
-            documents = ([words] for sentences in documents for words in sentences)
-        for portion in _portions(documents):
+            documents, size = ([words] for own in documents for words in own), AT_ONCE
+        for portion in batches(documents, size):
             sentences = list(chain.from_iterable(portion))
             if n > 1:
                 ranked = self.model.n_best(sentences, n)
@@ -166,12 +166,8 @@ class CompositeDescription(ParserDescription):
 
     def learned(self, n: int) -> Blocks:
         """The parts of the model, the weights of its levels, its topics, and a sample."""
-        model, composite = self.model, self.model.fit_.model
-        names = [str(level) or "words alone" for level in composite.shape.levels]
-        names += ["n-gram", "n-gram, blind to A", "uniform"]
-        weights = composite.weights.double().mean(dim=(0, 1)).tolist()
-        levels = dict(zip(names, weights, strict=True))
-        (document,) = model.sample(1, sentences=5, random_state=0, longest=40)
+        levels = self.model.level_weights()
+        (document,) = self.model.sample(1, sentences=5, random_state=0, longest=40)
         data = Data({"levels": levels, "topic_words": self._topic_words(n)})
         table = Table(("level", "mean weight"), [*levels.items()], floats=".3f", title="Levels")
         sample = Text("\n".join(map(" ".join, document)), title="A sample")
@@ -204,10 +200,9 @@ class CompositeDescription(ParserDescription):
 
     def _drawn(self) -> Sequence[Sequence[str]]:
         (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
-        if not drawn:
-            return []
         lengths = [len(words) + 1 for words in drawn]  # with the sentence's end
-        values = self.model.score_samples([[words] for words in drawn])  # as documents, all at once
+        ones = [[words] for words in drawn]  # as documents, all at once
+        values = self.model.score_samples(ones) if drawn else np.zeros(0)
         return [drawn[k] for k in np.argsort(-values / lengths)]  # the most usual first
 
     def _trees(self, words: list[str], n: int = 1) -> Blocks:
@@ -222,15 +217,3 @@ class CompositeDescription(ParserDescription):
         more = Task("topics", "", self._topics, most=0, options=options)
         found = super().tasks()[0 if model.fit_.model.shape.grammar is not None else 1 :]
         return [*found, more] if model.topics > 1 else found
-
-
-def _portions(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Some documents at a time, as many as have enough sentences."""
-    portion: list[Document] = []
-    for document in documents:
-        portion.append(document)
-        if sum(map(len, portion)) >= AT_ONCE:
-            yield portion
-            portion = []
-    if portion:
-        yield portion

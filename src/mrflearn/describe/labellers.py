@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -189,10 +189,8 @@ class Labeller(Description):
             known = {word for example in self._examples(train) for word in example.words}
         (truth,), (found,), words = self._compared(file)
         seen = {} if known is None else {"words": words, "known": known}
-        report, table = (
-            evaluation.tagging_report(truth, found, **seen),
-            evaluation.confusion(truth, found),
-        )
+        report = evaluation.tagging_report(truth, found, **seen)
+        table = evaluation.confusion(truth, found)
         chunks = evaluation.chunk_report(truth, found) if are_chunk_tags(table.labels) else None
         sequence, single = self.counted
         facts: dict[str, Any] = {"file": str(file), f"{sequence}s": len(truth)}
@@ -216,10 +214,8 @@ class Labeller(Description):
             picture = Picture(partial(plots.draw_reliability, {"tokens": reliable}))
         times = zip(table.labels, table.counts.sum(axis=1).tolist(), strict=True)
         odd = {tag: count for tag, count in times if count and tag not in self.model.classes_}
-        what = "was never seen in training; its"
-        notes = [
-            Note(f"the tag '{tag}' {what} {k} tokens count as wrong") for tag, k in odd.items()
-        ]
+        new = "the tag '{}' was never seen in training; its {} tokens count as wrong"
+        notes = [Note(new.format(*own)) for own in odd.items()]
         confused = {"labels": table.labels, "counts": table.counts.tolist()}
         more = Data({"confusion": confused, "unknown_tags": odd})
         return [*notes, Facts(facts), *shown, more, picture]
@@ -324,8 +320,8 @@ class ChainDescription(RecipeLabeller):
         return new
 
     def _asked(self, part: list[Example]) -> dict[str, Any]:
-        constraints = None if self.scheme is None else mrflearn.Constraints(scheme=self.scheme)
-        return {**super()._asked(part), "constraints": constraints}
+        rules = self.scheme and mrflearn.Constraints(scheme=self.scheme)
+        return {**super()._asked(part), "constraints": rules}
 
 
 class NeuralDescription(ChainDescription):
@@ -395,7 +391,14 @@ class TaggerDescription(Labeller):
         if example.sentence is None:
             return super()._shown(example, best, sure, n)
         column = self.source.column if self.source.column in ("upos", "xpos") else "upos"
-        return [Text(_conllu(example.sentence, best, sure, column, n))]
+        sentences = []
+        for rank, own in enumerate(best):
+            (tags,) = own.layers
+            chances = [p[tag] for tag, p in zip(tags, sure[0], strict=True)] if sure else None
+            found = example.sentence.tagged(column, tags, chances)
+            figure = (f"# nbest = {rank}", f"# probability = {own.figure:.6f}") if n > 1 else ()
+            sentences.append(str(replace(found, comments=(*found.comments, *figure))))
+        return [Text("".join(sentences)[:-1])]
 
 
 class FieldLabeller(Labeller):
@@ -447,8 +450,7 @@ class LayeredDescription(FieldLabeller, RecipeLabeller):
         truth, found, words = self._compared(file)
         true, guess = (dict(zip(self._titles(), own, strict=True)) for own in (truth, found))
         report = evaluation.layers_report(true, guess)
-        pairs = {name: evaluation.confusion(own, guess[name]) for name, own in true.items()}
-        mistakes = {name: own.worst(n) for name, own in pairs.items()}
+        mistakes = {k: evaluation.confusion(own, guess[k]).worst(n) for k, own in true.items()}
         layers = {name: _rated(own.tagging, own.chunks) for name, own in report.layers.items()}
         for name, listed in mistakes.items():
             layers[name]["mistakes"] = [dict(zip(MISTAKE, row, strict=True)) for row in listed]
@@ -514,25 +516,6 @@ def _spans(example: Example, spans: Sequence[Any]) -> Blocks:
         for words in [example.words[own.start : own.end]]
     ]
     return [Data({"spans": [own._asdict() for own in spans]}), Text("\n".join([*lines, ""]))]
-
-
-def _conllu(sentence: Any, best: list[Labelling], sure: Any, column: str, n: int) -> str:
-    """The sentence of CoNLL-U with its column of tags filled, once for each tagging."""
-    lines: list[str] = []
-    for rank, own in enumerate(best):
-        lines += sentence.comments
-        lines += [f"# nbest = {rank}", f"# probability = {own.figure:.6f}"] if n > 1 else []
-        tokens = iter(zip(own.layers[0], sure[0] if sure else repeat({}), strict=False))
-        for row in sentence.rows:
-            if row.id.isdecimal():  # multiword tokens and empty nodes have no tag
-                tag, probabilities = next(tokens)
-                row = row._replace(**{column: tag})
-                if sure:  # among the other remarks of the row
-                    more = f"TagProbability={probabilities[tag]:.4f}"
-                    row = row._replace(misc=more if row.misc == "_" else f"{row.misc}|{more}")
-            lines.append("\t".join(row))
-        lines.append("")
-    return "\n".join(lines)
 
 
 def _rated(tagging: Any, chunks: Any, sequence: str = "sentence") -> dict[str, Any]:

@@ -14,10 +14,9 @@ from mrflearn.describe.blocks import Data, Facts, Nats, Note, Picture, Table, sh
 from mrflearn.describe.description import Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
-from mrflearn.evaluation.similarity import CosineSpace, analogies, word_similarity
+from mrflearn.evaluation.similarity import CosineSpace, judge
 from mrflearn.io.corpus import UNKNOWN, write_sentences
-from mrflearn.io.files import Lines, to_number
-from mrflearn.io.similarity import read_analogies, read_pairs
+from mrflearn.io.files import write_csv
 
 WORDS_SHOWN = {"n": (10, range(1, 101))}  # on the page
 SHOWN = 10  # unknown words of a note, or words whose neighbours are asked for at once
@@ -80,7 +79,12 @@ class SpaceDescription(Description):
     def evaluate(self, file: Path) -> Blocks:
         """The agreement with people's scores of word pairs, or the analogies answered right."""
         try:
-            return [Facts(_judged(self.model, file))]
+            found = judge(CosineSpace(self.model.vocabulary_.words, self.model.vectors_), file)
+            return [
+                Facts(
+                    asdict(found) | (shares(found, "accuracy") if "accuracy" in vars(found) else {})
+                )
+            ]
         except DataError as error:
             if hasattr(self.model, "log_likelihood"):
                 error.problem += (
@@ -175,6 +179,9 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         table = Table(("in the gap", "probability"), pairs, key="words")
         return [table, Data({"sentence": sentence}), *new]
 
+    def _filled(self, words: list[str], n: int) -> Blocks:
+        return self.fill(" ".join(words), n)
+
     def score(self, file: Path, method: str | None) -> Blocks:
         """The log-likelihood of a text, and what it is counted per."""
         method = "bound" if method is None else method
@@ -203,11 +210,7 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
         """Gaps and neighbours."""
         first, second, _ = self._frequent()
         gap = f"{first} _ {second} {first}"  # "the _ of the", or what is most frequent elsewhere
-
-        def filled(words: list[str], n: int) -> Blocks:
-            return self.fill(" ".join(words), n)
-
-        fill = Task("fill", gap, filled, most=MOST_TEXT, options=WORDS_SHOWN)
+        fill = Task("fill", gap, self._filled, most=MOST_TEXT, options=WORDS_SHOWN)
         # Tables have no vectors.
         return [fill, *([self._neighbours_task()] if self.model.form != "explicit" else [])]
 
@@ -233,6 +236,20 @@ class NgramDescription(NextWordDescription):
     """An n-gram model."""
 
     settings: ClassVar = ("order",)
+
+    def score(self, file: Path, output: Path | None = None) -> Blocks:
+        """The perplexity of a text, and of each of its documents where these go to a file."""
+        if output is None:
+            return super().score(file)
+        found = list(self.model.document_scores(file))
+        names = (*COUNTS, "log_likelihood", "perplexity")
+        numbers = {"document": range(1, len(found) + 1)}
+        write_csv(output, numbers | {n: [getattr(own, n) for own in found] for n in names})
+        sums = ("log_likelihood", *COUNTS[1:], "known_log_likelihood")
+        whole = TextScore(**{name: sum(getattr(own, name) for own in found) for name in sums})
+        if not whole.tokens:
+            raise DataError("there is nothing to score: no words. Is the file empty?")
+        return perplexity(whole, self._counted() | {"documents": len(found)})
 
     def learned(self, n: int) -> Blocks:
         """The size of each order, and the most probable first words."""
@@ -280,26 +297,5 @@ def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> 
     shown |= {name: figures[name] for name in COUNTS}
     if found.unknown and found.known_log_likelihood is not None:
         shown["perplexity_without_unknown"] = figures["perplexity_without_unknown"]
-    note = (
-        f"{found.unknown:,} of {found.words:,} words are not in the vocabulary: read as {UNKNOWN}"
-    )
+    note = f"{found.unknown:,} of {found.words:,} words, not in the vocabulary, are {UNKNOWN}"
     return [*([Note(note)] if found.unknown else []), Data(figures), Facts({**shown, **more})]
-
-
-def _judged(model: Any, file: Path) -> dict[str, Any]:
-    """How well vectors agree with people's scores of pairs, or answer analogies."""
-    space = CosineSpace(model.vocabulary_.words, model.vectors_)
-    with Lines(file) as lines:
-        first = next(filter(None, map(str.split, lines)), [])
-    if first[:1] == [":"] or (len(first) == 4 and math.isnan(to_number(first[2]))):
-        right = analogies(space, read_analogies(file))
-        if not right.answerable:
-            raise DataError(f"none of {right.of} questions has all its words in the vocabulary.")
-        return asdict(right) | shares(right, "accuracy")
-    found = word_similarity(space, read_pairs(file))
-    if found.pairs < 3:
-        raise DataError(
-            f"{found.pairs} of {found.of} pairs have both words in the vocabulary; a correlation "
-            "needs three."
-        )
-    return asdict(found)

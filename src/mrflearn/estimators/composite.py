@@ -37,7 +37,7 @@ CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")  # of an n-gram level, 
 class CompositeLanguageModel(CompositeQuestions):
     """A language model of documents: word n-grams, phrase structure and topics in one [Wang 2005].
 
-    Without grammar and topics it is `NgramLanguageModel`; with one part alone, PCFG or PLSA.
+    Without cache, grammar and topics it is `NgramLanguageModel`; with one part alone, PCFG or PLSA.
 
     Parameters
     ----------

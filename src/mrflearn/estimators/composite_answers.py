@@ -185,6 +185,21 @@ class CompositeQuestions(Estimator, OpenVocabulary):
         shares = self.document_topics([document])[0]
         return best_words(self._next(ids, before, shares), self.vocabulary_, n)
 
+    def level_weights(self) -> dict[str, float]:
+        """The mean weight of each level that a word may come from.
+
+        Returns
+        -------
+        dict of str to float
+            For each level its share, in the order of backing off.
+
+        """
+        model = self.fit_.model
+        names = [str(level) or "words alone" for level in model.shape.levels]
+        names += ["n-gram", "n-gram, blind to A", "uniform"]
+        weights = model.weights.double().mean(dim=(0, 1)).tolist()
+        return dict(zip(names, weights, strict=True))
+
     @one_thread()
     def topic_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
         """The words that tell each topic best from the others.

@@ -115,8 +115,10 @@ def own_sources(
     p(word | preterminal), None where the grammar alone is no source.
     """
     shape, size = model.shape, len(text.stream) - 1
-    found = {name: np.full(size, np.nan) for name in source_names(shape, 1 + (words is not None))}
-    columns = {name: found[name] for name in ("composite", "grammar", "topics") if name in found}
+    names = source_names(shape, 1 + (words is not None))
+    columns: dict[str, Figures] = {
+        name: np.full(size, np.nan) for name in names if name in ("composite", "grammar", "topics")
+    }
     prefix = None
     if shape.grammar is not None:
         prefix = Prefix.of(model.rules.double(), model.start.double(), shape.grammar)
@@ -128,12 +130,14 @@ def own_sources(
         if made is not None and prefix is not None:
             scores["grammar"] = made[tokens.rows[0]]
         for name, score in scores.items():
-            potentials = None if prefix is None else model.potentials(score, tokens.lengths)
-            value = score[:, 0] if potentials is None else prefix.next_words(potentials)
+            value = score[:, 0]
+            if prefix is not None:
+                value = prefix.next_words(model.potentials(score, tokens.lengths))
             columns[name][places] = value.cpu().numpy()
         if "topics" in columns:
             table = model.tables[shape.levels.index(TOPIC_LEVEL)]
-            value = (table[tokens.rows[0], 0] * given).sum(dim=1).double().cpu().numpy()
+            drawn = text.places(batch.sentences, ends=shape.ends)
+            value = (table[tokens.rows[0], 0] * given).sum(dim=1).double()
             columns["topics"][places] = 0
-            columns["topics"][text.places(batch.sentences, ends=shape.ends)] = value
+            columns["topics"][drawn] = value.cpu().numpy()
     return columns

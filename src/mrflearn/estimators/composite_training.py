@@ -6,7 +6,8 @@ else held.  Within a phase no step makes its text less probable.
 
 A level that was learned from a word explains it better than it explains new ones.  So weights of
 levels are fitted where tables, rules and the n-gram model come from other folds than the words
-[Jelinek & Mercer 1980].  Tables of the others cost no training: their expected counts are summed.
+[Jelinek & Mercer 1980], and words that these folds lack are unknown, as they will be in new text.
+Tables of the others cost no training: their expected counts are summed.
 
 All that training moves is one dictionary of tensors, which a checkpoint holds: those of the model;
 `documents`, the topic shares of each; `tag_of_word`; `common`, weights as if preterminals were one;
@@ -170,15 +171,18 @@ class Fold(NamedTuple):
     """A part of a text, and the n-gram model, if there is one, of the other parts.
 
     The n-gram model of a sentence itself would leave nothing for grammar and topics to explain.
+    `new` is the part as text that none of it was learned from: words that the other parts do not
+    have are unknown there.
     """
 
     sentences: Counts
     text: DocumentStream
+    new: DocumentStream
     level: NgramLevel | None
 
-    def scores(self, tag_of_word: Tensor) -> NgramScores:
-        """What the n-gram model makes of each token."""
-        return ngram_scores(self.text, self.level, tag_of_word.double().cpu().numpy())
+    def scores(self, text: DocumentStream, tag_of_word: Tensor) -> NgramScores:
+        """What the n-gram model makes of each token of `text` or `new`."""
+        return ngram_scores(text, self.level, tag_of_word.double().cpu().numpy())
 
 
 def folds_of(
@@ -190,14 +194,16 @@ def folds_of(
         inside, outside = np.flatnonzero(number == k), np.flatnonzero(number != k)
         rest = text.part(outside if len(outside) else inside)
         level = NgramLevel.learn(rest.stream, order, vocabulary) if order > 1 else None
-        folds.append(Fold(inside, text.part(inside), level))
+        own, known = text.part(inside), np.isin(np.arange(len(vocabulary)), rest.stream)
+        new = np.where(known[own.stream], own.stream, vocabulary.unknown)
+        folds.append(Fold(inside, own, replace(own, stream=new), level))
     return folds
 
 
 def fold_scores(text: DocumentStream, folds: Sequence[Fold], tag_of_word: Tensor) -> NgramScores:
     """What the n-gram models of the folds make of each token of the text."""
     order = np.argsort(np.concatenate([text.places(f.sentences, ends=True) for f in folds]))
-    pieces = zip(*(fold.scores(tag_of_word) for fold in folds), strict=True)
+    pieces = zip(*(fold.scores(fold.text, tag_of_word) for fold in folds), strict=True)
     return NgramScores(*(np.concatenate(own)[order] for own in pieces))
 
 
@@ -369,7 +375,8 @@ class CompositeTraining:
         model, documents = CompositeModel.of(self.shape, record), record["documents"]
         shape, longest, counts, texts = self.shape, self.settings.longest, [], []
         for fold in self.folds:
-            own = batches(fold.text, fold.scores(record["tag_of_word"]), shape, longest)
+            scores = fold.scores(fold.text, record["tag_of_word"])
+            own = batches(fold.text, scores, shape, longest)
             with self._held(own) as held:
                 counts.append(expect(model, documents, held))
         tags = torch.stack([found.tags for found in counts]).sum(dim=0)
@@ -379,9 +386,9 @@ class CompositeTraining:
         for number in range(min(len(judged), 1 + int(np.searchsorted(judged, MOST_JUDGED)))):
             rest, fold = counts_of_others(counts, number), self.folds[number]
             tagged.append(self._tag_shares(rest.tags))
-            scores = fold.scores(tagged[-1])
-            own = batches(fold.text, scores, shape, longest, by_sentence=True)
-            texts.append((deleted_model(model, rest, self.prior), fold.text, own))
+            scores = fold.scores(fold.new, tagged[-1])
+            own = batches(fold.new, scores, shape, longest, by_sentence=True)
+            texts.append((deleted_model(model, rest, self.prior), fold.new, own))
         strength, shares = best_strength(texts, topic_prior(documents))
         trials = [
             DeletedModel(deleted, torch.from_numpy(own).to(documents), _derived(ready), words)
@@ -399,6 +406,7 @@ class CompositeTraining:
         names, size = source_names(self.shape, order), len(text.stream) - 1
         folds, own = self.deleted_models(record)[1], dict[str, Figures]()
         given, bucket, judged = np.ones(size), np.zeros(size, np.int64), np.zeros(size, bool)
+        stream = text.stream.copy()
         for trial, fold in zip(folds, self.folds, strict=False):
             others = np.setdiff1d(np.arange(len(text)), fold.sentences)
             rest = text.part(others if len(others) else fold.sentences).stream
@@ -406,17 +414,18 @@ class CompositeTraining:
                 NgramLevel.learn(rest, longer_order(order), words),
                 text.places(fold.sentences, ends=True),
             )
-            given[places] = np.exp(level.model.log_probabilities(fold.text.stream))
-            bucket[places] = level.buckets(fold.text.stream)
+            stream[places + 1] = fold.new.stream[1:]
+            given[places] = np.exp(level.model.log_probabilities(fold.new.stream))
+            bucket[places] = level.buckets(fold.new.stream)
             shares, made = trial.tag_of_word.double().cpu().numpy(), None
             if "grammar" in names:
                 made = words_of_tags(shares, unigrams_of(rest, words))
-            found = own_sources(trial.model, fold.text, trial.batches, trial.documents, made)
+            found = own_sources(trial.model, fold.new, trial.batches, trial.documents, made)
             for name, column in found.items():
                 own.setdefault(name, np.full(size, np.nan))[places] = column
             derived = np.concatenate([batch.sentences for batch in trial.batches])
             judged[text.places(fold.sentences[derived], ends=True)] = True
-        caches = cache_scores(text, order, given)
+        caches = cache_scores(replace(text, stream=stream), order, given)
         values, classes = join_sources(own, given, bucket, caches, order)
         mixture = TokenMixture.fit(names, values[judged], classes[judged], class_sizes(order))
         level = NgramLevel.learn(text.stream, longer_order(order), words)

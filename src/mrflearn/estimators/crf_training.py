@@ -263,14 +263,14 @@ class LogLinearLabeller(FeatureLabeller):
         draw = np.random.default_rng(self.random_state)
         order = torch.from_numpy(draw.permutation(len(batch.sizes)))
         chosen = order[batch.sizes[order] > 0].split(self.batch_size)
-        parts: Iterator[Any] = map(batch.examples, chosen)
+        minibatches: Iterator[Any] = map(batch.examples, chosen)
         if self.algorithm not in ONLINE:
-            return Sum([field_objective(start, part, principle, threads) for part in parts])
+            return Sum([field_objective(start, part, principle, threads) for part in minibatches])
         loss = perceptron
         if self.algorithm != "ap":  # a margin of the number of wrong labels
             sensitive = torch.sqrt if self.error_sensitive else torch.sign
             loss = partial(loss, margin=sensitive if self.algorithm == "pa" else torch.positive)
-        shards = (make_shards(start, part, 1) for part in parts)
+        shards = (make_shards(start, part, 1) for part in minibatches)
         return Sum([ChainObjective(start, own, threads, loss) for own in shards])
 
     def _optimiser(self, objective: Objective[LogLinearField], examples: int) -> Optimiser[Any]:

@@ -409,7 +409,7 @@ class MarkovField(FieldQuestions):
             choice = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
             estimator = choice.estimator
         self._keep_choice(choice)
-        return FieldTraining(self, estimator)
+        return FieldTraining(self, estimator, counts_alone=counts_alone)
 
     def _build(self, rows: Rows, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
         """The graph, and the codes of its states.

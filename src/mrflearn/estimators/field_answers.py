@@ -14,6 +14,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.field_inputs import TakesTables, answer_rows
+from mrflearn.estimators.field_output import row_writer
 from mrflearn.estimators.field_queries import FieldQueries
 from mrflearn.features.observations import check_states
 from mrflearn.graph.gauges import zero_sum_gauge
@@ -353,6 +354,20 @@ class FieldQuestions(FieldQueries, TakesTables, Estimator):
         seed = self.random_state if random_state is None else random_state
         drawn = Drawing()(self.potentials_, n, seed=seed)
         return FieldSamples(self.decode(np.asarray(drawn.samples.cpu())), drawn.method)
+
+    def write_rows(self, rows: NDArray[Any], path: PathLike) -> None:
+        """Writes rows to a file, with the names of their columns, or as sequences of a family.
+
+        Parameters
+        ----------
+        rows
+            Rows as `sample` and `impute` give them.
+        path
+            A name in .csv, .npy, .dat, .digits or .txt; of an alignment's field .fasta, .a3m,
+            .sto or .aln too.
+
+        """
+        row_writer(self, path)(rows)
 
     def decode(self, states: NDArray[np.int64]) -> NDArray[Any]:
         """Rows as those learned from: states, codes or spins.

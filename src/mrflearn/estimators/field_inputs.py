@@ -21,8 +21,8 @@ from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.alignments import ALPHABETS, Molecule
 from mrflearn.io.answers import MISSING, SPINS, Labels, column_of, columns_of, frame_names
-from mrflearn.io.files import PathLike
-from mrflearn.io.remote import listing, plain, url_of
+from mrflearn.io.files import PathLike, plain, url_of
+from mrflearn.io.remote import listing
 from mrflearn.io.samples import SampleTable, array_states
 from mrflearn.io.state_codes import StateCodes, column_name, gaps, observed_range
 

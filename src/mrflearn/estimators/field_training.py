@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.errors import DataError, SettingsError, TrainingError, warn_user
+from mrflearn.errors import (
+    DataError,
+    GraphError,
+    SettingsError,
+    TrainingError,
+    TrainingWarning,
+    warn_user,
+)
 from mrflearn.execution.held import Held
 from mrflearn.execution.resources import require_memory
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
@@ -73,8 +81,9 @@ _Seen = tuple[Samples, BlanketPseudolikelihood | None]  # complete rows, and cou
 CHUNK = 16_384
 CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
 MOST_PARAMETERS = 3000  # of a search in scaled coordinates: their covariance is a square table
-# Loopy messages on strongly coupled fields circle without damping.
-LOOPY = BeliefPropagation(damping=0.3)
+# Loopy messages on strongly coupled fields circle without damping.  Those that come to rest do so
+# within a few dozen sweeps of the last evaluation's; others need not take long to be refused.
+LOOPY = BeliefPropagation(damping=0.3, max_sweeps=200)
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
 NAMED = 3  # states that a warning lists
 REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
@@ -92,6 +101,7 @@ class FieldTraining:
     mapper: lap.Mapper = map
     checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
+    counts_alone: bool = False  # the samples themselves are not at hand
     # Of repeated fits: the parameters of the last one, and start and scaling once they are known.
     begin: tuple[Tensor | None, list[tuple[Tensor, Cholesky]]] = field(
         default_factory=lambda: (None, [])
@@ -117,7 +127,7 @@ class FieldTraining:
 
     def __call__(self, graph: FactorGraph, samples: Samples) -> Fitted:
         """The field learned from samples of all its variables."""
-        self.check_memory(parameter_count(graph), graph.device)
+        self._check_size(graph)
         cliques = lone_cliques(graph)
         scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
         if self.estimator in COUNTS_ALONE and not samples.missing:
@@ -218,11 +228,11 @@ class FieldTraining:
 
         `some` of the rows, where they are at hand, make the search quicker and change no answer.
         """
-        self.check_memory(parameter_count(graph), graph.device)
+        self._check_size(graph)
         if self.estimator not in ("ml", "bp", "pcd", "pw", "pmm"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of "
-                "cliques; give it samples, or use 'ml', 'bp' or 'pw'."
+                "cliques; give it samples, or use 'ml', 'bp', 'pcd' or 'pw'."
             )
         warned = self._warn_of_unseen(graph, counts.counts)
         outcome = self._solve_counts(graph, counts, some)
@@ -243,9 +253,14 @@ class FieldTraining:
         seen = None
         if some is not None and self._scales(graph):
             seen = some, count_blankets(graph, some)
-        outcome = self._minimise(objective, seen, float(counts.weights.sum()))
-        if self.estimator == "bp" and outcome.failed:
-            other = "pl" if JunctionTree().refuses(graph) else "ml"
+        weight = float(counts.weights.sum())
+        if self.estimator == "ml":
+            return self._minimise(objective, seen, weight)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrainingWarning)  # the error says it
+            outcome = self._minimise(objective, seen, weight)
+        if outcome.failed:
+            other = self._for_wide if JunctionTree().refuses(graph) else "ml"
             raise TrainingError(
                 "no field was found: loopy belief propagation leaps between fixed points where "
                 f"variables are coupled this strongly. Use the estimator '{other}'; 'bp' itself "
@@ -324,7 +339,7 @@ class FieldTraining:
         if self.estimator not in ("ml", "bp", "pcd", "pw"):
             raise SettingsError(
                 f"estimator '{self.estimator}' needs whole rows, which shards do not hand out; "
-                "give it samples in one file, or use 'lap', 'ml', 'bp' or 'pw'."
+                "give it samples in one file, or use 'lap', 'ml', 'bp', 'pcd' or 'pw'."
             )
 
     def from_shards(
@@ -403,6 +418,18 @@ class FieldTraining:
 
     def _column(self, column: int) -> str:
         return f"column {column_name(column, getattr(self.settings, 'feature_names_in_', None))}"
+
+    @property
+    def _for_wide(self) -> FieldCriterion:
+        """The estimator that learns from these data whatever the width of the graph."""
+        return "pcd" if self.counts_alone else "pl"
+
+    def _check_size(self, graph: FactorGraph) -> None:
+        """Raises an error where the graph is too large, or for exact likelihood too wide."""
+        self.check_memory(parameter_count(graph), graph.device)
+        if self.estimator == "ml" and (reason := JunctionTree().refuses(graph)) is not None:
+            found = reason.partition(";")[0]
+            raise GraphError(f"{found}. Use the estimator '{self._for_wide}' on such a graph.")
 
     def check_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:
         """Raises `OutOfMemoryError` where training so many parameters, and `more`, has no room."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -17,12 +18,17 @@ from mrflearn.execution.held import Held
 from mrflearn.features.ngrams import count_held_ngrams, count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.corpus import (
+    Document,
+    Documents,
+    HeldText,
     Text,
     Vocabulary,
     count_corpus,
     count_text_words,
     encode_corpus,
     hold,
+    hold_documents,
+    read_documents,
 )
 from mrflearn.io.files import PathLike, located
 from mrflearn.models.ngram import (
@@ -35,6 +41,8 @@ from mrflearn.models.ngram import (
     to_arpa,
 )
 from mrflearn.models.storage import figure, texts
+
+TOGETHER = 1 << 17  # words of documents that are scored together
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -141,11 +149,15 @@ class NgramLanguageModel(Estimator, OpenVocabulary):
             whether it is an unknown word.
 
         """
+        found = self._token_scores(hold(X))
+        if not len(found.ends):
+            raise DataError("there is nothing to score: no words. Is the file empty?")
+        return found
+
+    def _token_scores(self, text: HeldText) -> TokenScores:
         model = self.model_
         separator, unknown = model.vocabulary.separator, model.vocabulary.unknown
-        stream = sentence_stream(encode_corpus(hold(X), model.vocabulary), separator)
-        if len(stream) < 2:
-            raise DataError("there is nothing to score: no words. Is the file empty?")
+        stream = sentence_stream(encode_corpus(text, model.vocabulary), separator)
         tokens = stream[1:]
         return TokenScores(model.log_probabilities(stream), tokens == separator, tokens == unknown)
 
@@ -164,6 +176,39 @@ class NgramLanguageModel(Estimator, OpenVocabulary):
 
         """
         return TextScore.of_tokens(self.token_scores(X))
+
+    def document_scores(self, X: Documents) -> Iterator[TextScore]:
+        """The score of every document by itself, each read when it is asked for.
+
+        Parameters
+        ----------
+        X
+            Documents, each a list of sentences, each a list of words; or the path of a file with
+            blank lines between documents, of one with an object of JSON a line, a document its
+            `"text"`, or of a folder of such files.
+
+        Yields
+        ------
+        TextScore
+            As `text_score` gives it; the perplexity of a document without words is nan.
+
+        """
+        waiting, size = list[Document](), 0
+        named = isinstance(X, (str, os.PathLike))
+        for document in read_documents(X) if named else hold_documents(X):  # type: ignore[arg-type]
+            waiting.append(document)
+            size += sum(map(len, document))
+            if size >= TOGETHER:
+                yield from self._document_scores(waiting)
+                waiting, size = [], 0
+        yield from self._document_scores(waiting)
+
+    def _document_scores(self, documents: Sequence[Document]) -> Iterator[TextScore]:
+        scores = self._token_scores([words for own in documents for words in own if len(words)])
+        end = 0
+        for document in documents:
+            begin, end = end, end + sum(len(words) + 1 for words in document if len(words))
+            yield TextScore.of_tokens(scores.part(slice(begin, end)))
 
     def score_samples(self, X: Text) -> NDArray[np.float64]:
         """Log-probability of each sentence with its end.

@@ -97,7 +97,7 @@ class TextScore:
     @property
     def nats_per_token(self) -> float:
         """Mean log-probability of a token."""
-        return self.log_likelihood / self.tokens
+        return self.log_likelihood / self.tokens if self.tokens else math.nan
 
     @property
     def perplexity(self) -> float:

@@ -46,6 +46,15 @@ class ContactComparison:
         """Which of `pairs` are contacts."""
         return np.asarray(self.distances < self.cutoff)
 
+    @property
+    def map(self) -> NDArray[np.bool_]:
+        """Which columns touch which: True where their residues are closer than the cutoff."""
+        placed = self.residues >= 0
+        touching = np.zeros((len(placed), len(placed)), dtype=np.bool_)
+        far = self.structure.distances()[np.ix_(self.residues[placed], self.residues[placed])]
+        touching[np.ix_(placed, placed)] = far < self.cutoff
+        return touching
+
     def precision(self, apart: int | None = None) -> dict[str, float]:
         """The share of contacts among the strongest L/10, L/5, L/2 and L pairs.
 

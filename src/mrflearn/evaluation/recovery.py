@@ -6,11 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, warn_user
+from mrflearn.io.uai import read_marginals, read_partition
+
+DIGITS = 1e-3  # published values are rounded, but not so far
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,30 @@ def partition_agreement(log_partition: float, published: float) -> tuple[float, 
     units = {"e": 1.0, "10": math.log(10)}
     errors = ((abs(log_partition / unit - published), base) for base, unit in units.items())
     return min(errors, key=itemgetter(0))
+
+
+def published_differences(
+    network: Path, log_partition: float, marginals: Sequence[Sequence[float]], *, exact: bool
+) -> dict[str, Any]:
+    """How far answers are from what is published beside a network: NETWORK.PR, NETWORK.MAR.
+
+    Some published files hold a bound on log Z (docs/decisions/uai-partition-files.md): a warning
+    says so where an exact answer differs.
+    """
+    partition, beliefs = Path(f"{network}.PR"), Path(f"{network}.MAR")
+    found: dict[str, Any] = {}
+    if partition.exists():
+        published = read_partition(partition)
+        difference, base = partition_agreement(log_partition, published)
+        found |= {"published_log_partition": published, "published_log_base": base}
+        found["log_partition_difference"] = difference
+        if exact and difference > DIGITS * max(1.0, abs(published)):
+            warn_user(f"{partition.name} is not the exact log Z: a bound, or of other evidence.")
+    if beliefs.exists():
+        found["largest_marginal_difference"] = marginal_error(marginals, read_marginals(beliefs))
+    if not found:
+        raise DataError(f"neither {partition.name} nor {beliefs.name} is there.", path=network)
+    return found
 
 
 def marginal_error(

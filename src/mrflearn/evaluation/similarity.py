@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import spearmanr
 
 from mrflearn.errors import DataError
-from mrflearn.io.similarity import Analogy, WordPair
+from mrflearn.io.files import Lines, PathLike, to_number
+from mrflearn.io.similarity import Analogy, WordPair, read_analogies, read_pairs
 
 QUESTIONS_AT_A_TIME = 512
 
@@ -94,3 +96,21 @@ def analogies(space: CosineSpace, questions: Iterable[Analogy]) -> AnalogyAccura
         right += int((cosine.argmax(axis=1) == some[:, 3]).sum())
     accuracy = right / len(asked) if len(asked) else float("nan")
     return AnalogyAccuracy(accuracy, len(asked), len(every))
+
+
+def judge(space: CosineSpace, path: PathLike) -> SimilarityScore | AnalogyAccuracy:
+    """The agreement with people's scores of pairs, or the analogies answered right: of a file."""
+    with Lines(path) as lines:
+        first = next(filter(None, map(str.split, lines)), [])
+    if first[:1] == [":"] or (len(first) == 4 and math.isnan(to_number(first[2]))):
+        right = analogies(space, read_analogies(path))
+        if not right.answerable:
+            raise DataError(f"none of {right.of} questions has all its words in the vocabulary.")
+        return right
+    found = word_similarity(space, read_pairs(path))
+    if found.pairs < 3:
+        raise DataError(
+            f"{found.pairs} of {found.of} pairs have both words in the vocabulary; a correlation "
+            "needs three."
+        )
+    return found

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -215,9 +216,11 @@ def _prepare(threads: int) -> None:
     """What each worker does first."""
     # Ctrl-C reaches all processes of a terminal; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Read when a library is loaded; torch is not yet, and a task without it starts sooner.
+    # Read when a library is loaded; without torch a task starts sooner.
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(threads)
+    if "torch" in sys.modules:  # the script that was run has loaded it
+        sys.modules["torch"].set_num_threads(threads)
 
 
 def _work(path: str, item: Any) -> Any:

@@ -13,6 +13,7 @@ import pickle
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar, final
 
@@ -128,12 +129,13 @@ class Held(Generic[Item]):
         self.release()
 
 
-class _Asked(NamedTuple):
+@dataclass(frozen=True)
+class _Asked(Generic[Result]):
     """A task for what is made of a source."""
 
-    task: Callable[[Any], Any]
+    task: Callable[[Any], Result]
 
-    def __call__(self, source: HeldItem) -> Any:
+    def __call__(self, source: HeldItem) -> Result:
         return self.task(source())
 
 

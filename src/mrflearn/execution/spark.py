@@ -304,7 +304,8 @@ class HeldFrame(Held[Item]):
         count = len(self._blocks)
         width = math.isqrt(count) if count > FEW else count or 1
         bounds = self._blocks[::width] if count > FEW else None
-        return added_up(value for *_, value in self._answers(task, added_up, bounds))
+        result: Result = added_up(value for *_, value in self._answers(task, added_up, bounds))
+        return result
 
     def map_totals(
         self, task: Callable[[Item], Sequence[Part]], finish: Callable[[tuple[int, Part]], Result]

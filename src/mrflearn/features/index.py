@@ -405,7 +405,9 @@ def label_pair_counts(labels: CompiledLabels, moves: Int64[Tensor, "n 2"]) -> In
 def seen_triples(labels: CompiledLabels, lengths: Int64[Tensor, " b"]) -> Int64[Tensor, " g"]:
     """The triples of neighbouring labels that were met."""
     states = labels.states[neighbours(lengths, 3)]
-    return cells_of(states[(states != UNKNOWN).all(dim=1)], (len(labels.names),) * 3).unique()
+    known = states[(states != UNKNOWN).all(dim=1)]
+    triples: Tensor = cells_of(known, (len(labels.names),) * 3).unique()
+    return triples
 
 
 def weighted_triples(

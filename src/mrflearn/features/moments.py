@@ -93,6 +93,13 @@ class Moments:
     triples: TripleCounts | None = None
     longer: tuple[NgramCounts, ...] = ()
 
+    def sizes(self) -> dict[str, Any]:
+        """How much was counted, and how many different pairs at each distance, and triples."""
+        found: dict[str, Any] = {"words": self.words, "sentences": self.sentences}
+        found |= {"vocabulary": self.states, "context": self.context}
+        found["pairs"] = [len(pair.count) for pair in self.pairs]
+        return found | ({} if self.triples is None else {"triples": len(self.triples.count)})
+
     def __post_init__(self) -> None:
         last, positions = self.states - 1, self.positions
         if len(set(map(len, self.offsets))) != 1 or len(self.pairs) != len(self.offsets):

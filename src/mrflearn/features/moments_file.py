@@ -9,6 +9,7 @@ the one that reads it; its README alone transposes the pair, the programs put th
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,23 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from mrflearn.errors import DataError, StorageError
+from mrflearn.errors import DataError, SettingsError, StorageError
 from mrflearn.features.moments import Counts, Moments, PairCounts, TripleCounts, sum_by_key
-from mrflearn.io.corpus import Vocabulary, split_tokens
-from mrflearn.io.files import Lines, PathLike, located, read_bytes, write_binary, write_text
+from mrflearn.io.corpus import Vocabulary
+from mrflearn.io.files import (
+    Lines,
+    PathLike,
+    located,
+    read_bytes,
+    split_tokens,
+    write_binary,
+    write_text,
+)
 
 # Moments on disk: one safetensors file whose header holds the rest as JSON; written atomically.
 
 
+ENDING = ".moments"
 FORMAT = "mrflearn moments"
 FORMAT_VERSION = 1
 COUNTS = ("unary", "lengths", "length_counts")
@@ -183,6 +193,21 @@ def read_mrflm_vocabulary(path: PathLike) -> Vocabulary:
             words.append(fields[1])
     with located(path):
         return Vocabulary(tuple(words))
+
+
+def convert_moments(source: Path, target: Path, vocabulary: Path | None) -> None:
+    """Writes counts in the layout of MRF-LM, or those in it as a file of our own."""
+    if vocabulary is None or {source.suffix, target.suffix} != {ENDING, ".dat"}:
+        raise SettingsError(
+            f"{source} -> {target}: counts are converted between {ENDING} and the .dat of MRF-LM, "
+            "whose words stand in a file of their own: vocabulary=FILE."
+        )
+    if target.suffix == ENDING:
+        save_moments(read_mrflm(source, read_mrflm_vocabulary(vocabulary)), target)
+    else:
+        moments = load_moments(source)
+        write_mrflm(moments, target)
+        write_mrflm_vocabulary(moments, vocabulary)
 
 
 class _Numbers:

@@ -26,7 +26,8 @@ from mrflearn.graph.factor_graph import FactorGraph, Integers
 
 
 CHEAP = 2**23  # table entries in all for which fewer levels may be had instead
-AN_ORDER = 2**13  # table entries worked on in the time it takes to put one variable in order
+QUICK_ORDER = 2**11  # table entries worth the time it takes to put one variable in order
+AN_ORDER = 2**13  # the same by min-fill
 GIVEN_UP = 2**26  # worth of orders after which all were too wide
 LEVEL = 2**14  # table entries that take as long as the operations of one more level of the tree
 
@@ -91,13 +92,13 @@ def find_elimination(structure: EliminationStructure) -> Elimination | TooWide:
     best: Elimination | None = None
     failures = []
     spent = 0
-    for order in orders(near, weights):
+    for number, order in enumerate(orders(near, weights)):
         outcome = order if isinstance(order, TooWide) else follow(structure, near, order)
         if isinstance(outcome, TooWide):
             failures.append(outcome)
         elif best is None or outcome.total < best.total:
             best = outcome
-        spent += AN_ORDER * len(near)
+        spent += (AN_ORDER if number else QUICK_ORDER) * len(near)
         # What a search takes should be less than what it can save.
         if spent >= (GIVEN_UP if best is None else best.total):
             break
@@ -121,17 +122,18 @@ def follow(
 ) -> Elimination | TooWide:
     """The tables that an order leads to."""
     place = {variable: k for k, variable in enumerate(order)}
+    states = structure.states
     waiting: list[set[int]] = [set() for _ in order]  # places that come in with messages
     cliques, parent = [], []
     total = kept = 0
     for k, variable in enumerate(order):
         later = waiting[k]
-        later.update(place[other] for other in near[variable] if place[other] > k)
+        later.update([place[other] for other in near[variable] if place[other] > k])
         later.discard(k)
         waiting[k] = set()
-        clique = [variable, *(order[p] for p in sorted(later))]
-        message = math.prod(structure.states[v] for v in clique[1:])
-        size = message * structure.states[variable]
+        clique = [variable, *[order[p] for p in sorted(later)]]
+        message = math.prod([states[v] for v in clique[1:]])
+        size = message * states[variable]
         if size > 2**HOPELESS:
             return TooWide(len(clique), math.log2(size))
         total, kept = total + size, kept + message

@@ -28,8 +28,8 @@ Key = tuple[float, ...]
 HOPELESS = 40.0  # log2 of the table entries at which an order is given up
 FILL_LIMIT = 5000  # variables beyond which min-fill, the slowest rule, is left out
 RESTARTS = 24  # of min-fill, with other ties and preferences
-FEW_RESTARTS = 6  # where splitting makes up for what an order lacks
-PULLS = (1.0, -1.0, 0.0, 0.5, -0.5, 0.0, 2.0, -2.0)  # along the graph, of successive restarts
+FEW_RESTARTS = 7  # where splitting makes up for what an order lacks
+PULLS = (0.5, -0.5, 0.25, -0.25, 1.0, -1.0, 0.0, 2.0, -2.0)  # along the graph, one a restart
 MOST_ROUNDS = 64  # of independent sets
 SMALL_TABLE = 12.0  # log2 of the entries that cost no more than the call that handles them
 ITERATIONS = 10  # towards the Fiedler vector
@@ -51,8 +51,8 @@ def orders(near: Neighbours, weights: list[float]) -> Iterator[list[int] | TooWi
         yield TooWide(core + 1, core + 1.0)
         return
     yield greedy_order(near, weights, fill=False, seed=0)
-    yield _sweep(near, weights)
     yield from _guided_orders(near, weights, RESTARTS, HOPELESS)
+    yield _sweep(near, weights)
 
 
 def orders_of_any_width(near: Neighbours, weights: list[float]) -> Iterator[list[int]]:
@@ -98,13 +98,14 @@ def greedy_order(
     """
     near = [set(others) for others in near]
     sizes = [weights[v] + sum(weights[u] for u in others) for v, others in enumerate(near)]
+    states = [round(2.0**weight) for weight in weights]
     ties = random.Random(seed)
     noise = [ties.random() for _ in near]
 
     def key_of(v: int) -> Key:
         added: Key = ()
         if fill:
-            edges = _fill(near, weights, v)
+            edges = _fill(near, states, v)
             added = (edges,)
             if preferred is not None:
                 added = (math.log(edges) + preferred[v] if edges else -math.inf,)
@@ -146,28 +147,31 @@ def _join_neighbours(
     clique = near[variable]
     changed = set(clique)
     for other in clique:
-        near[other].discard(variable)
-        missing = clique - near[other]
+        own = near[other]
+        own.discard(variable)
+        sizes[other] -= weights[variable]
+        missing = clique - own
         missing.discard(other)
-        near[other] |= missing
-        sizes[other] += sum(weights[far] for far in missing) - weights[variable]
-        if wide:
-            for far in missing:
-                changed |= near[other] & near[far]
+        if missing:
+            own |= missing
+            sizes[other] += sum([weights[far] for far in missing])
+            if wide:
+                for far in missing:
+                    changed |= own & near[far]
     changed.discard(variable)
     return changed
 
 
-def _fill(near: Neighbours, weights: list[float], variable: int) -> float:
+def _fill(near: Neighbours, states: list[int], variable: int) -> int:
     """The edges to add, each weighted by the entries of its table."""
     clique = list(near[variable])
-    fill = 0.0
+    fill = 0
     for i, one in enumerate(clique):  # plain loops: sets of a few variables would cost more
         others = near[one]
         for other in clique[i + 1 :]:
             if other not in others:
-                fill += 2.0 ** (weights[one] + weights[other])
-    return round(fill, 3)
+                fill += states[one] * states[other]
+    return fill
 
 
 def _sweep(near: Neighbours, weights: list[float]) -> list[int] | TooWide:

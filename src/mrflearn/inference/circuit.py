@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.elimination import EliminationPlan, Replicas, TooWide, find_plans
+from mrflearn.graph.elimination import EliminationPlan, Replicas, find_plans
+from mrflearn.graph.elimination_orders import TooWide
 from mrflearn.graph.evidence import observed_states, restrict
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials

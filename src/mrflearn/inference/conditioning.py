@@ -24,11 +24,11 @@ from mrflearn.graph.elimination import (
     Elimination,
     EliminationPlan,
     EliminationStructure,
-    TooWide,
     find_replicas,
     follow,
     plan_of,
 )
+from mrflearn.graph.elimination_orders import TooWide
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.graph.splitting import Limit, promising_orders

@@ -26,7 +26,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.execution.resources import one_thread, size_in_words
-from mrflearn.graph.elimination import BLOCK, Axes, EliminationPlan, TooWide, find_plans
+from mrflearn.graph.elimination import BLOCK, Axes, EliminationPlan, find_plans
+from mrflearn.graph.elimination_orders import TooWide
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import (

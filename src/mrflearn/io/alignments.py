@@ -48,6 +48,9 @@ SPAN = re.compile(r"/(\d+)-\d+$")  # the residues of a whole protein that a sequ
 INSERTS = {ord(letter): None for letter in ".abcdefghijklmnopqrstuvwxyz"}
 
 
+MOSTLY = 0.5  # of the sequences
+
+
 @dataclass(frozen=True)
 class Focus:
     """The sequence that a family is seen from: its name, and letter and position at each column.
@@ -89,6 +92,26 @@ class Alignment:
     def __array__(self, *_: object, **__: object) -> NDArray[np.int8]:
         """The numbers of the letters, as estimators take them."""
         return self.values
+
+    def remarks(self, *, chosen: bool = False, dropped: bool = False) -> list[str]:
+        """What was read otherwise than written, as options of the command line would change it.
+
+        `chosen`: the molecule was not taken from the letters; `dropped`: insertions were left out.
+        """
+        found = []
+        if self.molecule != "protein" and not chosen:
+            found.append(
+                f"all letters are bases: {self.molecule}; --molecule names another alphabet"
+            )
+        if self.unknown:
+            found.append(f"{self.unknown:,} letters outside the {self.molecule} alphabet are gaps")
+        hollow = int(((self.values == 0).mean(axis=0) > MOSTLY).sum())
+        if hollow and not (dropped or self.inserts):
+            found.append(
+                f"{hollow} of {self.values.shape[1]} columns are gaps in most sequences; "
+                "where lower case marks insertions, --drop-inserts leaves them out"
+            )
+        return found
 
     def sequences(self) -> list[str]:
         """The letters of each sequence."""

@@ -21,6 +21,7 @@ Label: TypeAlias = int | float | bool | str
 Labels: TypeAlias = tuple[tuple[Label, ...] | None, ...]
 
 MISSING = -1
+LARGEST_STATE = 2**31 - 1
 MISSING_TEXTS = ("", "NA", "N/A", "<NA>", "NaN", "nan", "NULL", "null")
 MOST_WORDS = 100  # different answers of one column; with more it is a name, a date or a remark
 SPINS = (-1, 1)
@@ -37,6 +38,14 @@ ORDERED_PAIRS = (
     ("incorrect", "correct"),
     ("low", "high"),
 )
+
+
+def whole_numbers(values: NDArray[np.float64]) -> NDArray[np.int64] | None:
+    """Floating-point numbers as states, NaN as missing; None where one is not whole."""
+    known = np.where(np.isnan(values), MISSING, values)
+    if not bool((known == np.floor(known)).all() and (np.abs(known) <= LARGEST_STATE).all()):
+        return None
+    return known.astype(np.int64)
 
 
 class Column(NamedTuple):

@@ -65,6 +65,25 @@ class ConlluSentence:
         """The treebank's own part-of-speech tags of the words."""
         return tuple(row.xpos for row in self.words)
 
+    def tagged(
+        self, column: str, tags: Sequence[str], chances: Sequence[float] | None = None
+    ) -> ConlluSentence:
+        """The sentence with tags in a column, and their probabilities among the remarks."""
+        rows, number = [], 0
+        for row in self.rows:
+            if row.id.isdecimal():  # multiword tokens and empty nodes have no tag
+                row = row._replace(**{column: tags[number]})
+                if chances is not None:
+                    more = f"TagProbability={chances[number]:.4f}"
+                    row = row._replace(misc=more if row.misc == "_" else f"{row.misc}|{more}")
+                number += 1
+            rows.append(row)
+        return ConlluSentence(self.comments, tuple(rows))
+
+    def __str__(self) -> str:
+        """The lines of a file, the blank one at the end among them."""
+        return "\n".join([*self.comments, *map("\t".join, self.rows)]) + "\n\n"
+
     def comment(self, key: str) -> str | None:
         """The value in `# key = value`, or None: `comment("sent_id")`."""
         for line in self.comments:
@@ -85,8 +104,9 @@ def write_conllu(path: PathLike, sentences: Iterable[ConlluSentence]) -> None:
     with write_text(path) as stream:
         for sentence in sentences:
             comments, rows = tuple(sentence.comments), tuple(sentence.rows)
-            text = "\n".join([*comments, *map("\t".join, rows)]) + "\n\n"
-            if "\r" in text or [*_sentences(text.split("\n"))] != [ConlluSentence(comments, rows)]:
+            own = ConlluSentence(comments, rows)
+            text = str(own)
+            if "\r" in text or [*_sentences(text.split("\n"))] != [own]:
                 raise DataError(
                     f"{text[:80]!r} has a comment that does not begin with #, or tabs or line ends "
                     "inside cells."

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -24,23 +23,24 @@ from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
 from mrflearn.io.files import (
+    JSON_LINES,
     Lines,
     PathLike,
+    ending,
     located,
     not_text,
     open_binary,
+    plain,
     read_lines,
     runs,
+    split_tokens,
+    to_record,
+    url_of,
     write_text,
 )
-from mrflearn.io.remote import listing, plain, url_of
+from mrflearn.io.remote import listing
 
 # Tokenised text: one sentence a line, tokens set apart by white space.
-
-
-# ASCII white space alone separates: no-break and ideographic spaces are part of a token, which
-# str.split() would break.
-split_tokens = re.compile(r"[^ \t\n\r\f\v]+").findall
 
 
 def check_words(*words: str, of: str = "") -> Sequence[str]:
@@ -133,8 +133,16 @@ Documents: TypeAlias = PathLike | Iterable[Document]
 
 
 def read_documents(*paths: PathLike) -> Iterator[list[list[str]]]:
-    """The documents of files and folders in turn, each a list of sentences; `-` is stdin."""
+    """The documents of files and folders in turn, each a list of sentences; `-` is stdin.
+
+    A file of JSON lines has a document a line, an object with its `"text"`, which may be empty.
+    """
     for file in chain.from_iterable(map(_files, paths)):
+        if ending(file) in JSON_LINES:
+            with Lines(file) as lines:
+                for line in filter(str.strip, lines):
+                    yield list(filter(None, map(split_tokens, _text_of(line).split("\n"))))
+            continue
         with closing(read_sentences(file, keep_blank=True)) as sentences:
             yield from runs(sentences)
 
@@ -164,6 +172,13 @@ def write_documents(path: PathLike, documents: Iterable[Document]) -> None:
                 if not words:
                     raise DataError(f"document {number} has an empty sentence.")
                 stream.write(" ".join(check_words(*words, of=f"document {number}: ")) + "\n")
+
+
+def _text_of(line: str) -> str:
+    record = to_record(line)
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise DataError('a document is {"text": "..."} in a line of its own, and this line is not.')
+    return str(record["text"])
 
 
 def _is_list(given: Any) -> bool:

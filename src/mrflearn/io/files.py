@@ -12,6 +12,7 @@ import bz2
 import csv
 import gzip
 import io
+import json
 import lzma
 import math
 import os
@@ -26,10 +27,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self, TextIO, TypeVar
 
 from mrflearn.errors import DataError, MissingExtraError, StorageError
+from mrflearn.io.remote import file_system, replaced
 from mrflearn.io.remote import opened as opened_url
-from mrflearn.io.remote import plain, replaced, url_of
 
 PathLike = str | os.PathLike[str]
+URL = re.compile(
+    r"((?:[a-z][a-z0-9+.-]+::)*([a-z][a-z0-9+.-]+)):(/+)(.*)", re.IGNORECASE | re.DOTALL
+)
 Item = TypeVar("Item")
 MAGIC = {
     "gzip": re.compile(rb"\x1f\x8b"),
@@ -47,6 +51,48 @@ LIMITS = {
 }
 # Below this size gzip may reach any ratio: small files of one repeated line do.
 GZIP_FLOOR = 1 << 22
+
+
+def url_of(path: PathLike) -> str | None:
+    """The URL that a path is; None where it is one of this machine.
+
+    `pathlib` makes `s3:/bucket` of `s3://bucket`, which is read as what it was.
+    """
+    text = os.fspath(path)
+    found = URL.fullmatch(text) if ":/" in text else None
+    if found is None or found[2].lower() == "file":
+        return None
+    if len(found[3]) > 1:
+        return text
+    from fsspec.registry import available_protocols
+
+    if found[2] not in available_protocols() or isinstance(path, str):
+        return None
+    host = found[4].partition("/")[0]
+    # Of all only Hadoop has URLs that name no host.
+    hostless = found[2] == "hdfs" and not ({".", ":"} & set(host))
+    return f"{found[1]}:{'///' if hostless else '//'}{found[4]}"
+
+
+def plain(path: PathLike) -> PathLike:
+    """The path without the scheme of this machine's files, `file:`."""
+    text = os.fspath(path)
+    return re.sub("^/*", "/", text[5:]) if text.lower().startswith("file:/") else path
+
+
+def joined(path: PathLike, name: str) -> str:
+    """The place of that name in a folder."""
+    url = url_of(path)
+    return str(Path(plain(path), name)) if url is None else f"{url.rstrip('/')}/{name}"
+
+
+def exists(path: PathLike) -> bool:
+    """Whether there is a file or a folder."""
+    url = url_of(path)
+    if url is None:
+        return Path(plain(path)).exists()
+    system, own = file_system(url)
+    return bool(system.exists(own))
 
 
 class _Source(io.RawIOBase):
@@ -249,6 +295,26 @@ def runs(items: Iterable[Item | None]) -> Iterator[list[Item]]:
             run = []
     if run:
         yield run
+
+
+_tokens = re.compile(r"[^ \t\n\r\f\v]+").findall
+
+
+def split_tokens(text: str) -> list[str]:
+    """What ASCII white space sets apart; no-break and ideographic spaces are part of a token."""
+    # No white space but the blank is printable, and split() is several times as fast.
+    return text.split() if text.isprintable() else _tokens(text)
+
+
+JSON_LINES = (".jsonl", ".ndjson")  # endings of files with a record a line
+
+
+def to_record(line: str) -> Any:
+    """What a line of JSON says."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"this line is not JSON ({error}); each record is one line.") from error
 
 
 def to_number(text: str) -> float:

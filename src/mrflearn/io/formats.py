@@ -19,10 +19,10 @@ from mrflearn.io.alignments import WRITTEN, Alignment, read_alignment, write_ali
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.bif import read_bif, write_bif
 from mrflearn.io.conllu import ConlluSentence, read_conllu, write_conllu
-from mrflearn.io.corpus import read_sentences, split_tokens, write_sentences
+from mrflearn.io.corpus import read_sentences, write_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite, write_crfsuite
-from mrflearn.io.files import Lines, PathLike, ending, write_text
-from mrflearn.io.graphs import SUFFIXES, read_graphs, write_graphs
+from mrflearn.io.files import JSON_LINES, Lines, PathLike, ending, split_tokens, write_text
+from mrflearn.io.graphs import read_graphs, write_graphs
 from mrflearn.io.grmm import read_grmm, write_grmm
 from mrflearn.io.ptb import read_trees, write_trees
 from mrflearn.io.samples import read_samples, write_samples
@@ -360,12 +360,15 @@ FORMATS: dict[str, Format] = {
     **{name: _alignments(name, endings) for name, endings in WRITTEN.items()},
     "vectors": Format(read_vectors, write_vectors, (".vec",), record="vectors"),
     "binary-vectors": Format(read_vectors, write_binary_vectors, (".bin",), record="vectors"),
-    "graphs": Format(read_graphs, write_graphs, SUFFIXES, record="graphs"),
+    "graphs": Format(read_graphs, write_graphs, JSON_LINES, record="graphs"),
     "arpa": Format(read_arpa, write_arpa, (".arpa",), record="n-grams"),
     "uai": Format(read_network, write_network, (".uai",), record="networks"),
     "bif": Format(read_bif, write_bif, (".bif",), record="networks"),
     "xmlbif": Format(read_xmlbif, write_xmlbif, (".xmlbif", ".xml"), record="networks"),
 }
+
+
+_NETWORKS = [own for own in FORMATS.values() if own.record == "networks"]
 
 
 def guess_format(path: PathLike) -> str:
@@ -376,6 +379,11 @@ def guess_format(path: PathLike) -> str:
             return name
     problem = f"the ending '{suffix}' stands for no format. Name one: {', '.join(FORMATS)}."
     raise DataError(problem, path=path)
+
+
+def network_format(path: PathLike) -> Format:
+    """The format of a network by the ending of the name; under any other it is UAI's."""
+    return next((own for own in _NETWORKS if ending(path) in own.suffixes), FORMATS["uai"])
 
 
 def sentence_format(path: PathLike, otherwise: str) -> str:

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import Lines, PathLike, write_text
+from mrflearn.io.files import Lines, PathLike, to_record, write_text
 
 Features = list[str] | dict[str, float | str]
 Label = str | frozenset[str] | None
-SUFFIXES = (".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,7 @@ def read_graphs(path: PathLike) -> Iterator[LabelledGraph]:
     """The graphs of a file, one at a time."""
     with Lines(path) as lines:
         for line in filter(str.strip, lines):
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                problem = f"this line is not JSON ({error}); each graph is one line."
-                raise DataError(problem) from error
-            yield _graph(record)
+            yield _graph(to_record(line))
 
 
 def write_graphs(path: PathLike, graphs: Iterable[LabelledGraph]) -> None:

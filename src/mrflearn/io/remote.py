@@ -6,54 +6,15 @@ A path of this machine, `file:` or not, never needs fsspec.
 from __future__ import annotations
 
 import io
-import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from mrflearn.errors import DataError, MissingExtraError, StorageError
 
-URL = re.compile(
-    r"((?:[a-z][a-z0-9+.-]+::)*([a-z][a-z0-9+.-]+)):(/+)(.*)", re.IGNORECASE | re.DOTALL
-)
 PACKAGES = {"fsspec.implementations.arrow": "pyarrow", "fsspec.implementations.sftp": "paramiko"}
-
-
-def url_of(path: str | os.PathLike[str]) -> str | None:
-    """The URL that a path is; None where it is one of this machine.
-
-    `pathlib` makes `s3:/bucket` of `s3://bucket`, which is read as what it was.
-    """
-    text = os.fspath(path)
-    found = URL.fullmatch(text) if ":/" in text else None
-    if found is None or found[2].lower() == "file":
-        return None
-    if len(found[3]) > 1:
-        return text
-    from fsspec.registry import available_protocols
-
-    if found[2] not in available_protocols() or isinstance(path, str):
-        return None
-    host = found[4].partition("/")[0]
-    # Of all only Hadoop has URLs that name no host.
-    hostless = found[2] == "hdfs" and not ({".", ":"} & set(host))
-    return f"{found[1]}:{'///' if hostless else '//'}{found[4]}"
-
-
-def plain(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The path without the scheme of this machine's files, `file:`."""
-    text = os.fspath(path)
-    return re.sub("^/*", "/", text[5:]) if text.lower().startswith("file:/") else path
-
-
-def joined(path: str | os.PathLike[str], name: str) -> str:
-    """The place of that name in a folder."""
-    url = url_of(path)
-    return str(Path(plain(path), name)) if url is None else f"{url.rstrip('/')}/{name}"
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -105,15 +66,6 @@ def replaced(url: str) -> Iterator[BinaryIO]:
         system.makedirs(system._parent(path), exist_ok=True)
         with system.open(path, "wb") as stream:
             shutil.copyfileobj(draft, stream)
-
-
-def exists(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a file or a folder."""
-    url = url_of(path)
-    if url is None:
-        return Path(plain(path)).exists()
-    system, own = file_system(url)
-    return bool(system.exists(own))
 
 
 def listing(url: str) -> list[str]:

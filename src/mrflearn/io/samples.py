@@ -17,26 +17,27 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.errors import DataError, MissingExtraError
+from mrflearn.errors import DataError
 from mrflearn.io.answers import (
     DOWN,
+    LARGEST_STATE,
     MISSING,
     MISSING_TEXTS,
     Column,
     ColumnKinds,
     Labels,
-    column_of,
     common_labels,
     labelled,
     translated,
+    whole_numbers,
     worded,
 )
 from mrflearn.io.files import (
@@ -49,17 +50,14 @@ from mrflearn.io.files import (
     write_binary,
     write_text,
 )
-from mrflearn.io.remote import opened as opened_url
-from mrflearn.io.remote import plain, url_of
+from mrflearn.io.parquet import arrow_columns, parquet_columns
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 Columns: TypeAlias = Sequence[str | int]
 States: TypeAlias = NDArray[np.integer[Any]]
 
-LARGEST_STATE = 2**31 - 1
 CHUNK_ROWS = 1 << 16
 CHUNK_CHARACTERS = 1 << 23  # of the lines of one chunk: a row may have 100,000 variables
-CHUNK_CELLS = 1 << 24  # of one chunk of a parquet file
 LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
 
 
@@ -180,7 +178,11 @@ def read_sample_chunks(
                 yield SampleTable(None, values[start : start + rows][:, picked], spins)
     elif chosen == "parquet":
         with located(path):
-            yield from _parquet_chunks(path, rows, columns)
+            pick = partial(_choose, columns)
+            kinds = None
+            for names, read in parquet_columns(path, rows, pick):
+                kinds = kinds or ColumnKinds(len(names))
+                yield _of_columns(names, read, kinds)
     else:
         with Lines(path) as lines:
             yield from _text_chunks(lines, rows, chosen, columns)
@@ -263,8 +265,8 @@ def column_order(learned: Sequence[str] | None, seen: Sequence[str] | None) -> l
     problem += "; " if problem and lacking is not None else ""
     problem += "" if lacking is None else f"column {lacking!r}, which was learned from, is not here"
     raise DataError(
-        f"{problem or 'two columns have one name'}. Names must be the same, in any order; tables "
-        "without names go by place."
+        f"{problem or 'two columns have one name'}. Names must be the same, in any order (of a "
+        "larger file choose some by columns=A,B); tables without names go by place."
     )
 
 
@@ -284,8 +286,8 @@ def _text_chunks(
     if chosen == "digits":
         width = len(first.strip())
         picked = _choose(columns, None, width)
-        digits = ((lines.number, line.strip()) for line in chain([first], filled))
-        while chunk := list(islice(digits, rows)):
+        stripped = ((lines.number, line.strip()) for line in chain([first], filled))
+        while chunk := list(islice(stripped, rows)):
             yield SampleTable(None, _digit_states(chunk, width)[:, picked])
         return
     separator = _separator(first, chosen)
@@ -300,11 +302,12 @@ def _text_chunks(
         lines_read = [line for line, _ in table]
         digits = _single_digits(table, len(cells), separator)
         if digits is not None:
-            found = digits[:, picked], (None,) * len(picked)
+            states: NDArray[np.signedinteger[Any]] = digits[:, picked]
+            named: Labels = (None,) * len(picked)
         else:
             split = [(number, _cells(line, separator)) for number, line in table]
-            found = _stacked(_states(split, len(cells), picked, names))
-        values, spins, labels = kinds.resolve(names, *found, lines_read)
+            states, named = _stacked(_states(split, len(cells), picked, names))
+        values, spins, labels = kinds.resolve(names, states, named, lines_read)
         yield SampleTable(names, values, spins, labels=labels)
         table = list(islice(numbered, rows))
         if not table:
@@ -542,7 +545,7 @@ def array_states(values: NDArray[Any]) -> tuple[NDArray[np.integer[Any]], bool] 
     is a missing value.  NaN is missing too, and never a spin.  Whole numbers keep their type.
     """
     if values.dtype.kind == "f":
-        whole = _whole_numbers(values.astype(np.float64, copy=False))
+        whole = whole_numbers(values.astype(np.float64, copy=False))
         if whole is None:
             return None
         known = ~np.isnan(values)
@@ -563,14 +566,6 @@ def are_spins(values: NDArray[np.integer[Any]]) -> bool:
     return bool(values.all())
 
 
-def _whole_numbers(values: NDArray[np.float64]) -> States | None:
-    """Floating-point numbers as states, NaN as missing; None where one is not whole."""
-    known = np.where(np.isnan(values), MISSING, values)
-    if not bool((known == np.floor(known)).all() and (np.abs(known) <= LARGEST_STATE).all()):
-        return None
-    return known.astype(np.int64)
-
-
 def _for_array(table: SampleTable) -> States:
     """The numbers that an npy file holds, where -1 can be a spin or a missing value, not both."""
     _check_plain(table, "an npy file")
@@ -582,66 +577,18 @@ def _for_array(table: SampleTable) -> States:
     return 2 * table.values - 1 if table.spins else table.values
 
 
-# Parquet files: one variable a column; null is missing.
+# Tables of pyarrow: one variable a column; null is missing.
 
 
-def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterator[SampleTable]:
-    """Names and values, at most `rows` rows at a time; at least one chunk comes."""
-    try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
-    except ImportError as missing:
-        raise MissingExtraError("needs pyarrow: pip install 'mrflearn[parquet]'") from missing
-    try:
-        with ExitStack() as opened:
-            url = url_of(path)
-            source = opened.enter_context(opened_url(url)) if url else plain(path)
-            file = opened.enter_context(ParquetFile(source))
-            header = [str(name) for name in file.schema_arrow.names]
-            names = tuple(header[i] for i in _choose(columns, header, len(header)))
-            empty, kinds = True, ColumnKinds(len(names))
-            rows = max(1, min(rows, CHUNK_CELLS // max(1, len(names))))
-            for batch in file.iter_batches(batch_size=rows, columns=list(names)):
-                yield arrow_samples(batch.select(list(names)), kinds)
-                empty = False
-            if empty:
-                yield SampleTable(names, np.zeros((0, len(names)), dtype=np.int64))
-    except DataError:
-        raise
-    except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
-        raise DataError(f"not a readable parquet file: {error}.") from error
+def arrow_samples(rows: Any) -> SampleTable:
+    """The samples of a table of pyarrow."""
+    return _of_columns(tuple(rows.schema.names), arrow_columns(rows), None)
 
 
-def arrow_samples(rows: Any, kinds: ColumnKinds | None = None) -> SampleTable:
-    """The samples of a table of pyarrow or a part of it; `kinds` are those of earlier parts."""
-    names = tuple(rows.schema.names)
-    states = _stacked([_column_states(rows.column(name), name) for name in names])
+def _of_columns(
+    names: tuple[str, ...], columns: Sequence[Column], kinds: ColumnKinds | None
+) -> SampleTable:
+    """The samples of columns; `kinds` are those of earlier rows."""
     kinds = ColumnKinds(len(names)) if kinds is None else kinds
-    values, spins, labels = kinds.resolve(names, *states)
+    values, spins, labels = kinds.resolve(names, *_stacked(columns))
     return SampleTable(names, values, spins, labels=labels)
-
-
-def _column_states(column: Any, name: str) -> Column:
-    kind = str(column.type)
-    states = None
-    if kind in ("string", "large_string", "bool") or kind.startswith("dictionary"):
-        return column_of(np.array(column.to_pylist(), dtype=object), name)
-    if kind.startswith(("int", "uint")) and not column.null_count and len(column):
-        whole = column.to_numpy()
-        low, high = int(whole.min()), int(whole.max())
-        if low >= MISSING and high <= LARGEST_STATE:
-            states = whole.astype(np.min_scalar_type(min(DOWN, -1 - high)))
-            if low == MISSING:
-                states[states == MISSING] = DOWN
-            return Column(states, None)
-    if kind in ("float", "double") or kind.startswith(("int", "uint")):
-        # pandas keeps whole numbers as floats where some are missing.
-        figures = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
-        states = _whole_numbers(figures)
-    if states is None or states.min(initial=0) < MISSING:
-        raise DataError(
-            f"column '{name}' ({kind}) has values that are not states: whole numbers from 0 to "
-            f"{LARGEST_STATE}, words or truth values. Pick other columns, or cast."
-        )
-    states[(states == -1) & (figures == -1)] = DOWN
-    return Column(states.astype(np.int64), None)

@@ -46,6 +46,7 @@ from mrflearn.models.loglinear import ChainBatch
 
 Batch = FieldBatch | ChainBatch
 NumberedBatch = tuple[str, Batch]  # one part of all data, by a name of its own
+Sums = tuple[NDArray[Any], ...]  # attributes, cells, sums of values
 NOTHING = torch.zeros(0, dtype=torch.int64)
 Example = Sequence[Any]  # (items, labels) or (items, labels, weight)
 
@@ -91,7 +92,7 @@ class Names(NamedTuple):
         return Names(tuple(dict.fromkeys([*self.names, *other.names])))
 
 
-class Block(NamedTuple):
+class NumberedBlock(NamedTuple):
     """Some sequences by number; attributes have numbers of their own in every block."""
 
     features: CompiledFeatures
@@ -107,7 +108,7 @@ class Read:
     labels: tuple[str, ...]
     extract: Callable[[Any], Any] | None
 
-    def __call__(self, examples: Iterable[Example]) -> Block:
+    def __call__(self, examples: Iterable[Example]) -> NumberedBlock:
         held = list(examples)
         items = (own[0] if self.extract is None else self.extract(own[0]) for own in held)
         features = compile_features(items)
@@ -115,7 +116,7 @@ class Read:
         labels = compile_labels([own[1] for own in held], features.lengths, names)
         weights = [float(own[2]) if len(own) > 2 else 1.0 for own in held]
         given = any(len(own) > 2 for own in held)
-        return Block(features, labels, np.array(weights) if given else None)
+        return NumberedBlock(features, labels, np.array(weights) if given else None)
 
 
 @final
@@ -129,8 +130,8 @@ class Seen:
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
-    state: tuple[NDArray[Any], ...]
-    edges: tuple[NDArray[Any], ...]
+    state: Sums
+    edges: Sums
     pairs: Int64[Tensor, " q"]
     triples: Int64[Tensor, " g"]
     labels: Float[Tensor, " s"]
@@ -138,14 +139,14 @@ class Seen:
     tokens: int
 
     @classmethod
-    def of(cls, order: int, block: Block) -> Seen:
+    def of(cls, order: int, block: NumberedBlock) -> Seen:
         """The task of a worker."""
         features, labels, _ = block
         size, tokens = len(labels.names), torch.arange(features.tokens)
         moves = neighbours(features.lengths, 2)
         marked = edge_names(features.names)
-        state = weighted_sums(features, tokens, tokens[:, None], (size,), labels)
-        edges = tuple(own[:0] for own in state)
+        state: Sums = weighted_sums(features, tokens, tokens[:, None], (size,), labels)
+        edges: Sums = tuple(own[:0] for own in state)
         if bool(marked.any()):
             edges = weighted_sums(features, moves[:, 1], moves, (size, size), labels)
             edges = _kept(edges, marked.numpy()[edges[0]])
@@ -162,7 +163,7 @@ class Seen:
         number = {name: k for k, name in enumerate(self.names)}
         place = np.array([number.setdefault(name, len(number)) for name in other.names], np.int64)
 
-        def joined(mine: tuple[Any, ...], own: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
+        def joined(mine: Sums, own: Sums) -> Sums:
             attribute = np.concatenate([mine[0], place[own[0]]])
             cell, value = (np.concatenate(both) for both in zip(mine[1:], own[1:], strict=True))
             order = np.lexsort((cell, attribute))
@@ -196,7 +197,8 @@ class Seen:
             raise DataError("attributes of transitions (`edge`, B templates) need order=1.")
         chosen = partial(_chosen, min_freq=min_freq)
         state = chosen(self.state, (count, size), all_states)
-        state = tuple(own[~marked[state[0]]] for own in state)
+        ordinary = ~marked[state[0]]
+        state = state[0][ordinary], state[1][ordinary]
         special = marked.nonzero().squeeze(1)
         attribute, cell, value = self.edges
         attribute = np.searchsorted(special.numpy(), attribute)
@@ -229,12 +231,12 @@ class Seen:
         return dict(zip(labels, weight.tolist(), strict=True))
 
 
-def _kept(sums: tuple[NDArray[Any], ...], mask: NDArray[np.bool_]) -> tuple[NDArray[Any], ...]:
+def _kept(sums: Sums, mask: NDArray[np.bool_]) -> Sums:
     return tuple(own[mask] for own in sums)
 
 
 def _chosen(
-    sums: tuple[NDArray[Any], ...], shape: tuple[int, int], everything: bool, *, min_freq: float
+    sums: Sums, shape: tuple[int, int], everything: bool, *, min_freq: float
 ) -> tuple[Tensor, Tensor]:
     """The pairs of attribute and cell that have a weight, in order."""
     attribute, cell, value = (torch.from_numpy(np.asarray(own)) for own in sums)
@@ -255,7 +257,7 @@ class ToBatch:
     templates: tuple[FactorTemplate, ...]
     class_weight: Mapping[str, float] | Literal["balanced"] | None
 
-    def __call__(self, block: Block) -> NumberedBatch:
+    def __call__(self, block: NumberedBlock) -> NumberedBatch:
         state = self.templates[0]
         number = [state.names.get(name, UNKNOWN) for name in block.features.names]
         features = block.features.renumbered(torch.tensor(number, dtype=torch.int64), state.names)

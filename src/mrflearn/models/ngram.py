@@ -62,6 +62,10 @@ class TokenScores:
     ends: NDArray[np.bool_]
     unknown: NDArray[np.bool_]
 
+    def part(self, tokens: slice) -> TokenScores:
+        """The same of some of the tokens."""
+        return TokenScores(self.log_probability[tokens], self.ends[tokens], self.unknown[tokens])
+
 
 @final
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,17 @@ import safetensors
 
 from mrflearn import __version__
 from mrflearn.errors import StorageError
-from mrflearn.io.files import check_folder, new_draft, remove_drafts, sync_folder
-from mrflearn.io.remote import download, exists, joined, plain, upload, url_of
+from mrflearn.io.files import (
+    check_folder,
+    exists,
+    joined,
+    new_draft,
+    plain,
+    remove_drafts,
+    sync_folder,
+    url_of,
+)
+from mrflearn.io.remote import download, upload
 
 if TYPE_CHECKING:  # a target is checked before torch is needed
     from torch import Tensor

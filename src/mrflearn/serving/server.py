@@ -16,7 +16,9 @@ their `Content-Type`, which browsers send elsewhere by leave only, and an `Origi
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -24,12 +26,15 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from ipaddress import ip_address
+from threading import Thread
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 from mrflearn.errors import SettingsError
 from mrflearn.serving.service import RefusalError, Service
 
+ENDING = signal.SIGINT, signal.SIGTERM
+SECONDS_TO_FINISH = 5.0  # for questions under way when it is ended
 MOST_BYTES = 16_384
 MOST_DIGITS = 12  # of a request's length; Python refuses to read very long numbers
 SECONDS_TO_SEND = 10  # for a browser to send its question
@@ -68,6 +73,28 @@ def make_server(service: Service, host: str, port: int) -> Server:
     except OSError as error:
         problem = f"cannot listen on {host}:{port}: {error.strerror}. Try another --port."
         raise SettingsError(problem) from error
+
+
+def serve_until_ended(server: Server, service: Service, ended: Callable[[], None]) -> None:
+    """Answers until SIGINT or SIGTERM; questions under way get a few seconds more."""
+
+    def stop(*_: object) -> None:
+        """Ends the loop between two requests: an exception could cut off the one it hands over."""
+        for number in ENDING:
+            signal.signal(number, signal.default_int_handler)  # the second time, at once
+        Thread(target=server.shutdown, daemon=True).start()
+
+    for number in ENDING:
+        signal.signal(number, stop)
+    try:
+        server.serve_forever(poll_interval=0.1)
+        finished = service.wait(SECONDS_TO_FINISH)
+        ended()
+        if not finished:  # a question that was given up on would hold the interpreter's exit
+            sys.stderr.flush()
+            os._exit(0)
+    finally:
+        server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -10,13 +10,14 @@ import math
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mrflearn.errors import DataError
 from mrflearn.io.answers import MISSING
-from mrflearn.io.corpus import split_tokens
+from mrflearn.io.files import split_tokens
 from mrflearn.io.samples import SampleTable
 
 KEPT = 3  # models that a worker process remembers, as pyspark's own `predict_batch_udf` does
@@ -163,7 +164,8 @@ def mean_vectors(model: Any, rows: list[Any]) -> list[list[float] | None]:
     return found
 
 
-class SequenceAnswers(NamedTuple):
+@dataclass(frozen=True)
+class SequenceAnswers:
     """The answers to questions about the rows of one column."""
 
     column: str
@@ -172,8 +174,10 @@ class SequenceAnswers(NamedTuple):
     def __call__(self, model: Any, batch: Batch) -> list[Any]:
         rows = rows_of(batch.column(batch.schema.get_field_index(self.column)), self.column)
         present = [place for place, row in enumerate(rows) if row is not None]
-        asked = [rows[place] for place in present]
-        return [self._answer(ask, kind, model, asked, present, len(rows)) for ask, kind in self[1]]
+        asked, size = [rows[place] for place in present], len(rows)
+        return [
+            self._answer(own, kind, model, asked, present, size) for own, kind in self.questions
+        ]
 
     def _answer(
         self,
@@ -201,7 +205,8 @@ class SequenceAnswers(NamedTuple):
         return pa.array(found, kinds[kind])
 
 
-class SampleAnswers(NamedTuple):
+@dataclass(frozen=True)
+class SampleAnswers:
     """The samples of some columns with their gaps filled, and the log-probability of each."""
 
     columns: tuple[str, ...]
@@ -289,10 +294,8 @@ def counted(gold: str, found: str, spans: bool, batches: Iterable[Batch]) -> Ite
                     f"row {row} of a batch has {sizes[0]} labels in '{gold}' and {sizes[1]} in "
                     f"'{found}'."
                 )
-            if spans:
-                one, other = set(tags_to_spans(expected)), set(tags_to_spans(given))
-            else:
-                one, other = set(enumerate(expected)), set(enumerate(given))
+            parts: Callable[[Any], Iterable[Any]] = tags_to_spans if spans else enumerate
+            one, other = set(parts(expected)), set(parts(given))
             counts += (len(one & other), len(one), len(other))
         names = ["right", "gold", "found"]
         yield RecordBatch.from_arrays([array([own], float64()) for own in counts], names=names)

@@ -22,8 +22,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 import mrflearn
 from mrflearn.errors import SettingsError, StorageError
-from mrflearn.io.files import read_bytes, write_binary
-from mrflearn.io.remote import joined, plain, url_of
+from mrflearn.io.files import joined, plain, read_bytes, url_of, write_binary
 from mrflearn.spark import answers
 from mrflearn.spark.params import Settings, check_columns
 

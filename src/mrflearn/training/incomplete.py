@@ -126,15 +126,15 @@ def learn_incomplete(
 def _rounds(
     graph: FactorGraph, completions: Completions, fit: Fit, stochastic: bool
 ) -> Outcome[TabularModel]:
-    most, still = (STOCHASTIC_ROUNDS, 0.0) if stochastic else (ROUNDS, STILL)
+    most, still = (STOCHASTIC_ROUNDS, -1.0) if stochastic else (ROUNDS, STILL)
     model: TabularModel | None = None
     potentials = TabularModel.zeros(graph).potentials()
     mean: list[Tensor] = []
-    moved = 0.0
+    moved = torch.inf
     for number in range(most):
         outcome = fit(completions.weighted(potentials), model)
         before, model = model, outcome.model
-        if outcome.failed:
+        if outcome.failed or outcome.ending == "interrupted":
             return outcome
         potentials = model.potentials()
         late = number - most // 2
@@ -144,17 +144,15 @@ def _rounds(
         moved = torch.inf if before is None else _distance(before, model)
         if moved <= still:
             break
-    else:
-        if not stochastic and moved > 100 * still:
-            return replace(
-                outcome,
-                ending="limit",
-                reason=f"after {most} rounds of expectation and maximisation, parameters still "
-                f"move by {moved:.1g}",
-            )
+    rounds = f"rounds of {'stochastic ' * stochastic}expectation and maximisation"
     if stochastic:
-        outcome = replace(outcome, model=TabularModel(graph, tuple(mean)))
-    return outcome
+        reason = f"the mean of the last {most - most // 2} of {most} {rounds}."
+        return replace(outcome, model=TabularModel(graph, tuple(mean)), reason=reason)
+    rest = moved <= 100 * still
+    reason = (
+        f"after {number + 1} {rounds}, parameters {'' if rest else 'still '}move by {moved:.1g}."
+    )
+    return replace(outcome, ending="value" if rest else "limit", reason=reason)
 
 
 def _distance(one: TabularModel, other: TabularModel) -> float:

@@ -55,7 +55,7 @@ MOST_ROUNDING = 1e-5
 
 @final
 @dataclass(eq=False)
-class Memory:
+class CurvaturePairs:
     """A ring of the last pairs (step, change of gradient), and their inner products.
 
     The caller writes what it tries to `step` and `trial`, measures it, and may accept it.  Nothing
@@ -73,7 +73,7 @@ class Memory:
     square: float = 0.0  # v'v for the current descent vector v
 
     @classmethod
-    def of(cls, history: int, like: Vector) -> Memory:
+    def of(cls, history: int, like: Vector) -> CurvaturePairs:
         """An empty memory for so many pairs."""
         slots = history + 1
         rows = like.new_zeros(SLOTS + 2 * slots, len(like))
@@ -203,7 +203,7 @@ class Trial(NamedTuple):
     step: float
     value: float
     size: float  # squared norm of the vector
-    products: Numbers  # as `Memory.measure` gives them
+    products: Numbers  # as `CurvaturePairs.measure` gives them
     found: Evaluation
 
 
@@ -217,7 +217,7 @@ class QuasiNewtonState:
     """
 
     vector: Vector
-    memory: Memory
+    memory: CurvaturePairs
     gradient: Vector | None
     value: float = math.nan
     gradient_norm: float = math.nan
@@ -349,7 +349,7 @@ class QuasiNewton(ABC):
         """Whether a lower point was found along the direction; the state is moved there."""
 
     def blank(self, start: Vector) -> QuasiNewtonState:
-        return QuasiNewtonState(start, Memory.of(self.history, start), None)
+        return QuasiNewtonState(start, CurvaturePairs.of(self.history, start), None)
 
     def begin(self, problem: Problem, state: QuasiNewtonState) -> None:
         state.restart(self.evaluate(problem, state))

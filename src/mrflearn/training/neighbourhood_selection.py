@@ -367,8 +367,13 @@ class Metric:
 
     def part(self, some: Tensor) -> Metric:
         """Of some weightings."""
-        own = self.moments[some], self.means[some], self.total[some], self.step[some]
-        return replace(self, **dict(zip(("moments", "means", "total", "step"), own, strict=True)))
+        return replace(
+            self,
+            moments=self.moments[some],
+            means=self.means[some],
+            total=self.total[some],
+            step=self.step[some],
+        )
 
     def minimum(
         self,

@@ -161,7 +161,8 @@ class SGD(ByEpochs):
     power: float = 0.0
 
     def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
-        rate = self.rate / ((1 + self.decay * epochs) * (state.updates + 1) ** self.power)
+        fall = math.pow(state.updates + 1, self.power)
+        rate = self.rate / ((1 + self.decay * epochs) * fall)
         state.vector.add_(found.gradient, alpha=-rate)
         return rate
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.training.checkpoint import restore_into, tensors_of
-from mrflearn.training.lbfgs import Memory
+from mrflearn.training.lbfgs import CurvaturePairs
 
 
 def two_loop(pairs, vector):
@@ -38,7 +38,7 @@ def walk(size, history, steps, seed, dtype, steepest_is_gradient=True):
     generator = torch.Generator().manual_seed(seed)
     scale = torch.rand(size, generator=generator, dtype=torch.float64).to(dtype) + 0.1
     point, pairs = torch.randn(size, generator=generator, dtype=torch.float64).to(dtype), []
-    memory = Memory.of(history, point)
+    memory = CurvaturePairs.of(history, point)
     memory.steepest.copy_(scale * point)
     memory.square = float((scale * point).dot(scale * point))
     for _ in range(steps):
@@ -77,7 +77,7 @@ def test_inner_products_of_a_tiny_change_are_not_taken_from_differences():
     # |y| is 1e-6 |g| here: single precision would keep one digit of g'new.s - g'old.s.
     generator = torch.Generator().manual_seed(0)
     base = 1e3 * torch.randn(1000, generator=generator)
-    memory = Memory.of(3, base)
+    memory = CurvaturePairs.of(3, base)
     memory.square = float(base.dot(base))
     old, pairs = base, []
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_a_pair_without_curvature_is_left_out():
 
 
 def restored(memory, like):
-    twin = Memory.of(4, like)
+    twin = CurvaturePairs.of(4, like)
     restore_into(twin, {name: value.clone() for name, value in tensors_of(memory).items()})
     twin.clear_what_was_tried()
     return twin
