@@ -83,15 +83,23 @@ def write_bits(folder: Path, side: int, rows: int, count: int, ending: str) -> l
     paths = [folder / f"part-{number}.{ending}" for number in range(count)]
     for number, path in enumerate(paths):
         draw = np.random.default_rng(number)
-        bits = draw.integers(0, 2, (rows, side * side), dtype=np.uint8)
-        bits[:, 1:] &= bits[:, :-1] | (draw.integers(0, 4, bits[:, 1:].shape, dtype=np.uint8) > 0)
+        parts = (bits(draw, min(500, rows - begin), side**2) for begin in range(0, rows, 500))
         if ending == "npy":
-            np.save(path, bits)
+            np.save(path, np.concatenate(list(parts)))
             continue
-        cells = np.full((rows, 2 * side * side), ord(","), dtype=np.uint8)
-        cells[:, ::2], cells[:, -1] = bits + ord("0"), ord("\n")
-        path.write_bytes(cells.tobytes())
+        with path.open("wb") as stream:
+            for part in parts:
+                cells = np.full((len(part), 2 * side**2), ord(","), dtype=np.uint8)
+                cells[:, ::2], cells[:, -1] = part + ord("0"), ord("\n")
+                stream.write(cells.tobytes())
     return paths
+
+
+def bits(draw: np.random.Generator, rows: int, variables: int) -> np.ndarray:
+    """Random bits, each of which says something of the one after it."""
+    found = draw.integers(0, 2, (rows, variables), dtype=np.uint8)
+    found[:, 1:] &= found[:, :-1] | (draw.integers(0, 4, (rows, variables - 1), np.uint8) > 0)
+    return found
 
 
 # Jobs: each at a place, `None` for no Spark.
@@ -141,6 +149,7 @@ class Jobs:
 
     def crf(self, place: Cluster | None) -> Done:
         settings: dict[str, Any] = {"features": "words", "c2": 1.0, "max_iterations": ITERATIONS}
+        settings["dtype"] = "float64"  # so that all places must find the same
         with timed_evaluations(place) as watch:
             begun = time.perf_counter()
             if place is None:
@@ -321,6 +330,8 @@ def main() -> None:
     if missing:
         sys.exit(missing)
     torch.set_num_threads(1)
+    # Java's thorough compiler would take the cores from the workers for the minute that all lasts.
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     warnings.simplefilter("ignore", FutureWarning)  # pyspark's of new versions of pandas
     workers = options.workers or [n for n in (1, 2, 4) if n <= (os.cpu_count() or 1)]
     table: dict[str, list[tuple[str, ...]]] = {name: [] for name in options.only}

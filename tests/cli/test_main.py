@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 import mrflearn
-from mrflearn import LanguageModel, load
+from mrflearn import LanguageModel, examples, load
 from mrflearn.cli import demo
 from mrflearn.cli.main import app
 from mrflearn.models.storage import StoredModel, write_model
@@ -126,7 +126,7 @@ def test_the_demo_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smaller = {"LESSONS": 8, "TESTS": 2, "MOST_WORDS": 9, "WORDS": 300, "PACKAGES": ("numpy",)}
     smaller |= {"BIG_SIDE": 6, "TRAIN": 2_000, "HELD_OUT": 500}
     for name, value in smaller.items():
-        monkeypatch.setattr(demo, name, value)
+        monkeypatch.setattr(examples, name, value)
     fit = LanguageModel.fit
 
     def briefly(model: LanguageModel, *text: Any, **more: Any) -> LanguageModel:

@@ -183,7 +183,7 @@ def test_completions_that_are_drawn_agree_with_those_that_are_listed(
 
 def test_a_dense_graph_with_gaps_is_learned_by_default() -> None:
     generator = np.random.default_rng(0)
-    rows = with_holes(generator.integers(0, 2, (400, 30)), 0.005)
+    rows = with_holes(generator.integers(0, 2, (150, 24)), 0.005)
     model = MarkovField(l2=0.1).fit(rows)
     assert model.choice_.estimator == "pl"
     with pytest.raises(MrflearnError, match="'pl'"):  # which accepts these rows
@@ -393,3 +393,12 @@ def test_cells_are_empty_only_where_a_parameter_says_so() -> None:
     assert found(alone, free) == [([[0, 1], [1, 2]], [[0, 1], [1, 1]])]
     assert found(free) == [([[1, 2]], [[1, 1]])]  # a coupling by itself has one parameter
     assert found(alone, FactorGroup("tied", edge, torch.zeros(2, dtype=torch.int64))) == []
+
+
+def test_rows_are_written_in_the_words_they_were_learned_from(tmp_path: Path) -> None:
+    rows = np.array([["no", "low"], ["yes", "high"]] * 10, dtype=object)
+    field = MarkovField(l2=0.1).fit(Frame(rows, ["sleep", "mood"]))
+    field.write_rows(rows[:2], tmp_path / "new.csv")
+    assert (tmp_path / "new.csv").read_text() == "sleep,mood\nno,low\nyes,high\n"
+    with pytest.raises(DataError, match=r"\.fasta"):
+        field.write_rows(rows[:2], tmp_path / "new.fasta")

@@ -107,8 +107,23 @@ def test_known_widths(structure: EliminationStructure, least: int, most: int) ->
     assert least <= eliminated(structure).width <= most
 
 
-def test_a_sweep_is_far_cheaper_than_min_fill_on_a_lattice() -> None:
+def test_wide_lattices_get_far_cheaper_orders_than_min_fill_finds() -> None:
     assert eliminated(lattice(20, 20)).total < 2**28
+
+
+def test_a_search_tries_what_can_pay() -> None:
+    """On a square, orders that go along it by half are better than those that do not or only do."""
+    square = lattice(12, 12)
+    found, near = eliminated(square), square.neighbours()
+    for fill in (False, True):
+        plain = greedy_order(near, [1.0] * 144, fill=fill, seed=0)
+        assert isinstance(plain, list)
+        alone = follow(square, near, plain)
+        assert isinstance(alone, Elimination)
+        assert 2 * found.total < alone.total
+    row_by_row = follow(square, near, list(range(144)))
+    assert isinstance(row_by_row, Elimination)
+    assert 3 * found.total < 2 * row_by_row.total
 
 
 def test_orders_go_along_a_graph_that_is_long() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import read_sentences, split_tokens, write_sentences
+from mrflearn.io.corpus import read_sentences, write_sentences
+from mrflearn.io.files import split_tokens
 
 
 def test_blank_lines_are_skipped_or_kept_as_empty_sentences(tmp_path):

@@ -7,7 +7,9 @@ import pytest
 
 from mrflearn import MarkovField, PottsField
 from mrflearn.describe import tasks_of
+from mrflearn.evaluation import bootstrap
 from mrflearn.io import Alignment
+from mrflearn.serving.examples import explained
 
 
 @pytest.mark.parametrize(("lowest", "shown"), [(0, {0, 1}), (-1, {-1, 1})])
@@ -37,3 +39,13 @@ def test_samples_of_a_family_are_letters_and_its_columns_counted_from_1() -> Non
     assert set(sequences.text.replace("\n", "")) <= set("-ACGU")
     assert note.text.startswith("drawn by: exact")
     assert tasks["contacts"]("", n=1)[0].names == list("1234")
+
+
+def test_every_option_of_a_field_has_a_label() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (60, 3))
+    field = MarkovField("chain:3", l2=1.0).fit(rows)
+    field.keep_intervals(bootstrap(field, rows, 3))
+    shown = {task.name: explained(task) for task in tasks_of(field)}
+    assert "intervals" in shown
+    for name, own in shown.items():
+        assert set(own["options"]) <= set(own.get("labels", {})), name

@@ -112,6 +112,7 @@ KINDS: dict[str, tuple[Any, Callable[..., Any] | None]] = {
     "float": (float, None),
     "flag": (bool, None),
     "eager flag": (bool, None),
+    "switch": (bool, None),  # None where it is not given
     "path": (Path, None),
     "file": (Path, found),
     "files": (list[Path], found),
@@ -143,7 +144,7 @@ def _parameter(
     needed = written.endswith("!") or (is_argument and not more)
     kind, _, bounds = written.rstrip("!]").partition("[")
     form, check = KINDS.get(kind) or (_choice(name, kind), None)
-    default = False if form is bool else None if usual == "" else form(usual)
+    default = False if "flag" in kind else None if usual == "" else form(usual)
     info: Any = typer.Argument(help=text, callback=check)
     if not is_argument:
         names = more[1].split() if len(more) > 1 else ["--" + name.replace("_", "-")]
@@ -311,7 +312,7 @@ def generated(noun: str, only: Iterable[str] = ()) -> list[Parameter]:
     for name in only or table:
         heading, names, text, kinds = table[name]
         forms = next(iter(kinds.values()))[0]
-        read = "flag" if forms == "bool" else forms if is_choice(forms) else "str"
+        read = "switch" if forms == "bool" else forms if is_choice(forms) else "str"
         parse = None if read != "str" else Parser(names[0], forms.split("|"))
         parts.append(_parameter(name, (read, text, "", " ".join(names)), heading, parse))
     return parts

@@ -65,7 +65,7 @@ class Job:
         values = dict(self.entry.get("settings", {}))
         for name, (_, names, _, kinds) in options.of_estimators(str(self.ctx.command.name)).items():
             value = self.given.get(name)
-            if value is None or value is False:  # flags that were not given
+            if value is None:
                 continue
             if kind not in kinds and beside not in kinds:
                 raise typer.BadParameter(

@@ -28,7 +28,7 @@ def lm(job: Job, text: list[Path], validation: Path | None) -> Any:
     if not model.unknown_seen_:
         remark(
             "no training word is <unk>, so text with new words will have hardly a probability: "
-            "--min-count 2 reads rare words as <unk>"
+            f"--min-count {(model.min_count or 1) + 1} reads rare words as <unk>"
         )
     return model
 

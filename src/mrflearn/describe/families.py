@@ -14,7 +14,7 @@ from mrflearn.describe.blocks import Block, Data, Facts, Percent, Picture, Table
 from mrflearn.describe.description import Blocks, OptionError, Task
 from mrflearn.describe.fields import FieldDescription, ReadRows
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.evaluation.contacts import CUTOFF, LONG_RANGE, ContactComparison, compare_contacts
+from mrflearn.evaluation.contacts import CUTOFF, ContactComparison, compare_contacts
 from mrflearn.io.files import write_csv
 from mrflearn.io.structures import read_structure
 
@@ -64,15 +64,8 @@ class FamilyDescription(FieldDescription):
         own = self.compared
         if own is None:
             return []
-        facts: dict[str, Any] = {
-            "chain": own.structure.chain,
-            "columns_in_structure": own.columns,
-            "contact_below": f"{own.cutoff:g} A",
-            "precision_of_pairs_apart": own.apart,
-        }
-        for name, least in (("", None), ("long_range_", LONG_RANGE)):
-            found = own.precision(least).items()
-            facts |= {f"{name}precision_{k}": Percent(v) for k, v in found if v == v}
+        found = own.figures().items()
+        facts = {k: Percent(v) if isinstance(v, float) else v for k, v in found}
         count = max(1, own.columns // 2)
         drawn = own.map, own.pairs[:count], own.touching[:count], self.model.positions_
         caption = (

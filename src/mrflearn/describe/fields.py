@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn import plots
+from mrflearn import evaluation, plots
 from mrflearn.describe.blocks import Data, Diagram, Facts, Matrix, Nats, Note, Picture, Table, Text
 from mrflearn.describe.description import Answers, Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError, InferenceError, SettingsError
@@ -32,6 +32,7 @@ MOST_CENTRAL = 40  # variables whose centrality is drawn
 MOST_COUPLINGS = 1000  # that can be asked for on the page
 MOST_SAMPLES = 20
 MOST_WORDS = 100  # of evidence
+IN_NATS = re.compile(r"^log_|^standard_error$")
 GRID = re.compile(r"grid:\d+x(\d+)")
 ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
 Strongest = tuple[Blocks, Matrix, Diagram]  # couplings or contacts: listed, and drawn twice
@@ -141,13 +142,9 @@ class FieldDescription(Description):
         """How central each variable is, drawn."""
         if self.has_contacts or not 1 < len(self.model.variable_names_) <= MOST_CENTRAL:
             return []
-
-        def draw() -> Any:
-            from mrflearn.evaluation import centrality
-
-            return plots.draw_centrality(centrality(self.model))
-
-        return [Picture(draw, caption="How central each variable is among all couplings.")]
+        found = partial(evaluation.centrality, self.model)  # where it is looked at
+        caption = "How central each variable is among all couplings."
+        return [Picture(lambda: plots.draw_centrality(found()), caption=caption)]
 
     def _with_intervals(self, n: int) -> Blocks:
         """Edges with their intervals, as a table and drawn."""
@@ -157,7 +154,7 @@ class FieldDescription(Description):
         rows = list(zip(*columns.values(), strict=True))
         title = f"Intervals of the {min(n, len(rows)):,} strongest of {len(rows):,} edges"
         remark = [Note(f"the intervals may not cover: {kept['remark']}")] if kept["remark"] else []
-        table = Table(tuple(columns), rows[:n], title=title, floats="+.3f")
+        table = Table(tuple(columns), rows[:n], title=title, floats=".3f")
         caption = "Strengths of edges in all rows, and where 95 % of the resamples have them."
         picture = Picture(partial(plots.draw_intervals, columns), caption=caption)
         return [*remark, table, picture]
@@ -193,21 +190,8 @@ class FieldDescription(Description):
             yield [Note(slow)]
         found = held_out(potentials, table, seed=seed)
         match = moments_match(potentials, table, seed=seed)
-        facts = {
-            "samples": found.rows,
-            "left_out": left_out,
-            "log_likelihood_per_sample": Nats(found.log_likelihood),
-            "standard_error": Nats(found.standard_error),
-            "method": found.method,
-            "log_partition_error": Nats(found.partition_error),
-            "effective_chains": found.effective_chains,
-            "reliable": found.reliable,
-            "log_pseudolikelihood_per_sample": Nats(found.pseudolikelihood),
-            "moments": match.kind,
-            "largest_state_error": match.single.largest_error,
-            "largest_pair_error": match.pairs.largest_error,
-            "pair_correlation": match.pairs.correlation,
-        }
+        figures = {**found.figures(), "left_out": left_out, **match.figures()}
+        facts = {k: Nats(v) if IN_NATS.search(k) else v for k, v in figures.items()}
         panels = {"states": match.single, "pairs of states": match.pairs}
         moments = {name: (own.data, own.field) for name, own in panels.items()}
         yield [Facts(facts), Picture(partial(plots.draw_moments, moments))]
@@ -254,11 +238,8 @@ class FieldDescription(Description):
                 return [note, Table(tuple(names), rows.tolist(), title=title)]
             return [note, Matrix(rows, names, "state", field.spins_, title=title)]
 
-        def marginals(words: list[str]) -> Blocks:
-            return self.answer(evidence_of(" ".join(words)))
-
-        def best(words: list[str]) -> Blocks:
-            return self.answer(evidence_of(" ".join(words)), best=True)
+        def answered(words: list[str], best: bool = False) -> Blocks:
+            return self.answer(evidence_of(" ".join(words)), best=best)
 
         what = "contacts" if self.has_contacts else "couplings"
         names, labels = field.variable_names_, field.labels_
@@ -266,8 +247,8 @@ class FieldDescription(Description):
         numbers = {"n": (min(20, most), range(most + 1))}
         usual = f"{names[0]}={labels[0][-1]}"
         asked = [
-            Task("marginals", usual, marginals, MOST_WORDS, 0),
-            Task("best", usual, best, MOST_WORDS, 0),
+            Task("marginals", usual, answered, MOST_WORDS, 0),
+            Task("best", usual, partial(answered, best=True), MOST_WORDS, 0),
         ]
         kept = [Task("intervals", "", self._with_intervals, 0, options=numbers)]
         return [

@@ -242,14 +242,11 @@ class NgramDescription(NextWordDescription):
         if output is None:
             return super().score(file)
         found = list(self.model.document_scores(file))
-        names = (*COUNTS, "log_likelihood", "perplexity")
+        more = self._counted() | {"documents": len(found)}
         numbers = {"document": range(1, len(found) + 1)}
+        names = (*COUNTS, "log_likelihood", "perplexity")
         write_csv(output, numbers | {n: [getattr(own, n) for own in found] for n in names})
-        sums = ("log_likelihood", *COUNTS[1:], "known_log_likelihood")
-        whole = TextScore(**{name: sum(getattr(own, name) for own in found) for name in sums})
-        if not whole.tokens:
-            raise DataError("there is nothing to score: no words. Is the file empty?")
-        return perplexity(whole, self._counted() | {"documents": len(found)})
+        return perplexity(TextScore.total(found), more)
 
     def learned(self, n: int) -> Blocks:
         """The size of each order, and the most probable first words."""
@@ -297,5 +294,7 @@ def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> 
     shown |= {name: figures[name] for name in COUNTS}
     if found.unknown and found.known_log_likelihood is not None:
         shown["perplexity_without_unknown"] = figures["perplexity_without_unknown"]
-    note = f"{found.unknown:,} of {found.words:,} words, not in the vocabulary, are {UNKNOWN}"
+    note = (
+        f"{found.unknown:,} of {found.words:,} words are not in the vocabulary: read as {UNKNOWN}"
+    )
     return [*([Note(note)] if found.unknown else []), Data(figures), Facts({**shown, **more})]

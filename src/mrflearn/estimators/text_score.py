@@ -89,6 +89,15 @@ class TextScore:
         unknown = sum(word not in vocabulary or word == UNKNOWN for word in words)
         return cls(float(log_likelihoods.sum()), len(words), len(sentences), unknown)
 
+    @classmethod
+    def total(cls, scores: Sequence[TextScore]) -> TextScore:
+        """The score of a text whose documents were scored token by token, each by itself."""
+        names = ("log_likelihood", "words", "sentences", "unknown", "known_log_likelihood")
+        whole = cls(**{name: sum(getattr(own, name) for own in scores) for name in names})
+        if not whole.tokens:
+            raise DataError("there is nothing to score: no words. Is the file empty?")
+        return whole
+
     @property
     def tokens(self) -> int:
         """Words and one end for each sentence."""

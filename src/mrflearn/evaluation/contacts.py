@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,6 +68,19 @@ class ContactComparison:
             count = self.columns // share
             name = "L" if share == 1 else f"L/{share}"
             found[name] = float(hits[:count].mean()) if 0 < count <= len(hits) else float("nan")
+        return found
+
+    def figures(self) -> dict[str, Any]:
+        """What was compared, and the precisions that are known, of all and of long range."""
+        found: dict[str, Any] = {
+            "chain": self.structure.chain,
+            "columns_in_structure": self.columns,
+            "contact_below": f"{self.cutoff:g} A",
+            "precision_of_pairs_apart": self.apart,
+        }
+        for name, apart in (("", None), ("long_range_", LONG_RANGE)):
+            known = {k: own for k, own in self.precision(apart).items() if not math.isnan(own)}
+            found |= {f"{name}precision_{k}": own for k, own in known.items()}
         return found
 
 

@@ -34,8 +34,8 @@ ENUMERATED = 1 << 14  # joint states of a field that are all gone through
 DRAWN = 50_000  # exact samples that stand for wider ones
 MOST_PARAMETERS = 3000  # whose covariance is one square table
 LARGEST = 1 << 26  # numbers of a table over joint states and terms
-SHRUNK = "l1 and l2 pull couplings towards 0, and an interval does not contain that bias"
-SELECTED = "the edges were selected on the same rows, which an interval does not contain"
+SHRUNK = "l1 and l2 pull couplings towards 0, and intervals leave that bias out"
+SELECTED = "the edges were selected on the same rows, which intervals do not account for"
 NORMS = "the norm of a table of several states is never below 0, and biased upwards near it"
 
 

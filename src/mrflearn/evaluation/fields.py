@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -42,6 +42,19 @@ class HeldOut:
     partition_error: float = 0.0
     effective_chains: float | None = None
     reliable: bool = True
+
+    def figures(self) -> dict[str, Any]:
+        """What was measured, by name; log-probabilities in nats."""
+        return {
+            "samples": self.rows,
+            "log_likelihood_per_sample": self.log_likelihood,
+            "standard_error": self.standard_error,
+            "method": self.method,
+            "log_partition_error": self.partition_error,
+            "effective_chains": self.effective_chains,
+            "reliable": self.reliable,
+            "log_pseudolikelihood_per_sample": self.pseudolikelihood,
+        }
 
 
 def held_out(potentials: Potentials, rows: Int[Tensor, "n v"], *, seed: int = 0) -> HeldOut:
@@ -97,6 +110,15 @@ class MomentsMatch:
     single: Match
     pairs: Match
     kind: Literal["exact", "sampled"]
+
+    def figures(self) -> dict[str, Any]:
+        """What was compared, by name."""
+        return {
+            "moments": self.kind,
+            "largest_state_error": self.single.largest_error,
+            "largest_pair_error": self.pairs.largest_error,
+            "pair_correlation": self.pairs.correlation,
+        }
 
 
 def moments_match(

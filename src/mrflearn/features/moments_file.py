@@ -19,8 +19,16 @@ from numpy.typing import NDArray
 
 from mrflearn.errors import DataError, SettingsError, StorageError
 from mrflearn.features.moments import Counts, Moments, PairCounts, TripleCounts, sum_by_key
-from mrflearn.io.corpus import Vocabulary, split_tokens
-from mrflearn.io.files import Lines, PathLike, located, read_bytes, write_binary, write_text
+from mrflearn.io.corpus import Vocabulary
+from mrflearn.io.files import (
+    Lines,
+    PathLike,
+    located,
+    read_bytes,
+    split_tokens,
+    write_binary,
+    write_text,
+)
 
 # Moments on disk: one safetensors file whose header holds the rest as JSON; written atomically.
 

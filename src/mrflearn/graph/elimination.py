@@ -122,17 +122,18 @@ def follow(
 ) -> Elimination | TooWide:
     """The tables that an order leads to."""
     place = {variable: k for k, variable in enumerate(order)}
+    states = structure.states
     waiting: list[set[int]] = [set() for _ in order]  # places that come in with messages
     cliques, parent = [], []
     total = kept = 0
     for k, variable in enumerate(order):
         later = waiting[k]
-        later.update(place[other] for other in near[variable] if place[other] > k)
+        later.update([place[other] for other in near[variable] if place[other] > k])
         later.discard(k)
         waiting[k] = set()
-        clique = [variable, *(order[p] for p in sorted(later))]
-        message = math.prod(structure.states[v] for v in clique[1:])
-        size = message * structure.states[variable]
+        clique = [variable, *[order[p] for p in sorted(later)]]
+        message = math.prod([states[v] for v in clique[1:]])
+        size = message * states[variable]
         if size > 2**HOPELESS:
             return TooWide(len(clique), math.log2(size))
         total, kept = total + size, kept + message

@@ -29,7 +29,7 @@ HOPELESS = 40.0  # log2 of the table entries at which an order is given up
 FILL_LIMIT = 5000  # variables beyond which min-fill, the slowest rule, is left out
 RESTARTS = 24  # of min-fill, with other ties and preferences
 FEW_RESTARTS = 7  # where splitting makes up for what an order lacks
-PULLS = (0.5, -0.5, 1.0, -1.0, 0.25, -0.25, 0.0, 2.0, -2.0)  # along the graph, one a restart
+PULLS = (0.5, -0.5, 0.25, -0.25, 1.0, -1.0, 0.0, 2.0, -2.0)  # along the graph, one a restart
 MOST_ROUNDS = 64  # of independent sets
 SMALL_TABLE = 12.0  # log2 of the entries that cost no more than the call that handles them
 ITERATIONS = 10  # towards the Fiedler vector
@@ -147,14 +147,17 @@ def _join_neighbours(
     clique = near[variable]
     changed = set(clique)
     for other in clique:
-        near[other].discard(variable)
-        missing = clique - near[other]
+        own = near[other]
+        own.discard(variable)
+        sizes[other] -= weights[variable]
+        missing = clique - own
         missing.discard(other)
-        near[other] |= missing
-        sizes[other] += sum(weights[far] for far in missing) - weights[variable]
-        if wide:
-            for far in missing:
-                changed |= near[other] & near[far]
+        if missing:
+            own |= missing
+            sizes[other] += sum([weights[far] for far in missing])
+            if wide:
+                for far in missing:
+                    changed |= own & near[far]
     changed.discard(variable)
     return changed
 

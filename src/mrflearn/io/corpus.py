@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -34,6 +33,7 @@ from mrflearn.io.files import (
     plain,
     read_lines,
     runs,
+    split_tokens,
     to_record,
     url_of,
     write_text,
@@ -41,15 +41,6 @@ from mrflearn.io.files import (
 from mrflearn.io.remote import listing
 
 # Tokenised text: one sentence a line, tokens set apart by white space.
-
-
-_tokens = re.compile(r"[^ \t\n\r\f\v]+").findall
-
-
-def split_tokens(text: str) -> list[str]:
-    """What ASCII white space sets apart; no-break and ideographic spaces are part of a token."""
-    # No white space but the blank is printable, and split() is several times as fast.
-    return text.split() if text.isprintable() else _tokens(text)
 
 
 def check_words(*words: str, of: str = "") -> Sequence[str]:

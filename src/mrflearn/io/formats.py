@@ -19,9 +19,9 @@ from mrflearn.io.alignments import WRITTEN, Alignment, read_alignment, write_ali
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.bif import read_bif, write_bif
 from mrflearn.io.conllu import ConlluSentence, read_conllu, write_conllu
-from mrflearn.io.corpus import read_sentences, split_tokens, write_sentences
+from mrflearn.io.corpus import read_sentences, write_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite, write_crfsuite
-from mrflearn.io.files import JSON_LINES, Lines, PathLike, ending, write_text
+from mrflearn.io.files import JSON_LINES, Lines, PathLike, ending, split_tokens, write_text
 from mrflearn.io.graphs import read_graphs, write_graphs
 from mrflearn.io.grmm import read_grmm, write_grmm
 from mrflearn.io.ptb import read_trees, write_trees

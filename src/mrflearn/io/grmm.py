@@ -10,8 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import split_tokens
-from mrflearn.io.files import Lines, PathLike, runs, write_text
+from mrflearn.io.files import Lines, PathLike, runs, split_tokens, write_text
 
 SEPARATOR = "----"
 

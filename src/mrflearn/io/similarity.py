@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import check_words, split_tokens
-from mrflearn.io.files import Lines, PathLike, to_number, write_text
+from mrflearn.io.corpus import check_words
+from mrflearn.io.files import Lines, PathLike, split_tokens, to_number, write_text
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from mrflearn.errors import DataError
 from mrflearn.io.answers import MISSING
-from mrflearn.io.corpus import split_tokens
+from mrflearn.io.files import split_tokens
 from mrflearn.io.samples import SampleTable
 
 KEPT = 3  # models that a worker process remembers, as pyspark's own `predict_batch_udf` does
