@@ -149,6 +149,7 @@ class Jobs:
 
     def crf(self, place: Cluster | None) -> Done:
         settings: dict[str, Any] = {"features": "words", "c2": 1.0, "max_iterations": ITERATIONS}
+        settings["dtype"] = "float64"  # so that all places must find the same
         with timed_evaluations(place) as watch:
             begun = time.perf_counter()
             if place is None:
@@ -329,6 +330,8 @@ def main() -> None:
     if missing:
         sys.exit(missing)
     torch.set_num_threads(1)
+    # Java's thorough compiler would take the cores from the workers for the minute that all lasts.
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     warnings.simplefilter("ignore", FutureWarning)  # pyspark's of new versions of pandas
     workers = options.workers or [n for n in (1, 2, 4) if n <= (os.cpu_count() or 1)]
     table: dict[str, list[tuple[str, ...]]] = {name: [] for name in options.only}

@@ -344,6 +344,25 @@ def word_vectors() -> list[str]:
     return table(("", "WS-353, 237 pairs", "MEN, 1,048 pairs"), lines)
 
 
+def composite_models() -> list[str]:
+    """Test perplexities of combinations and rivals on each text."""
+    columns = {"built-in": ("medium",), "Brown": ("10 steps",), "treebank": ("full", "10 steps"),
+               "plain": ("10 steps",)}  # fmt: skip
+    found: dict[str, dict[str, float]] = {}
+    for text, scales in columns.items():
+        for own in chain(*(rows("composite", text=text, scale=own) for own in scales)):
+            name = own["point"]["model"] + " + cache" * bool(own["point"].get("cache"))
+            found.setdefault(name, {})[text] = own["perplexity"]
+    best = {text: min(own.get(text, inf) for own in found.values()) for text in columns}
+    lines = []
+    for name, own in found.items():
+        shown = [f"{own[text]:.2f}" if text in own else "" for text in columns]
+        marks = ["**" * (own.get(text) == best[text]) for text in columns]
+        lines.append((name, *(f"{m}{cell}{m}" for m, cell in zip(marks, shown, strict=True))))
+    header = ("", "built-in", "Brown", "treebank sample", "60 Brown documents as they are")
+    return table(header, lines)
+
+
 SPARK_JOBS = {  # what one worker did: amount and unit
     "crf": ("`CRF`, 10 iterations", 50_000, "sentences"),
     "lap": ("`MarkovField` by LAP, 100 x 100 grid", 20_000, "samples"),
@@ -382,25 +401,6 @@ def spark_cores() -> list[str]:
         lines.append((first, f"{amount:,} {unit}", f"{work:.2f}", f"{fixed:.2f}", *shares))
     header = "job", "data", "work, s of one core", "the rest, s"
     return table((*header, "a core's share for 90 % work", "of 1,000 cores"), lines)
-
-
-def composite_models() -> list[str]:
-    """Test perplexities of combinations and rivals on each text."""
-    columns = {"built-in": ("medium",), "Brown": ("10 steps",), "treebank": ("full", "10 steps"),
-               "plain": ("10 steps",)}  # fmt: skip
-    found: dict[str, dict[str, float]] = {}
-    for text, scales in columns.items():
-        for own in chain(*(rows("composite", text=text, scale=own) for own in scales)):
-            name = own["point"]["model"] + " + cache" * bool(own["point"].get("cache"))
-            found.setdefault(name, {})[text] = own["perplexity"]
-    best = {text: min(own.get(text, inf) for own in found.values()) for text in columns}
-    lines = []
-    for name, own in found.items():
-        shown = [f"{own[text]:.2f}" if text in own else "" for text in columns]
-        marks = ["**" * (own.get(text) == best[text]) for text in columns]
-        lines.append((name, *(f"{m}{cell}{m}" for m, cell in zip(marks, shown, strict=True))))
-    header = ("", "built-in", "Brown", "treebank sample", "60 Brown documents as they are")
-    return table(header, lines)
 
 
 def _report(experiment: str, start: str) -> list[str]:

@@ -183,7 +183,7 @@ def test_completions_that_are_drawn_agree_with_those_that_are_listed(
 
 def test_a_dense_graph_with_gaps_is_learned_by_default() -> None:
     generator = np.random.default_rng(0)
-    rows = with_holes(generator.integers(0, 2, (400, 30)), 0.005)
+    rows = with_holes(generator.integers(0, 2, (150, 24)), 0.005)
     model = MarkovField(l2=0.1).fit(rows)
     assert model.choice_.estimator == "pl"
     with pytest.raises(MrflearnError, match="'pl'"):  # which accepts these rows

@@ -176,7 +176,7 @@ def test_spark_connect_does_the_same(
     assert there == here
     with connected.hold(range(20), tasks.third) as held:
         for _ in range(2):  # the second time names alone are sent
-            assert held.total(abs) == sum(n / 3 for n in range(20))
+            assert held.total(abs) == spark.total(tasks.third, range(20))
     with pytest.raises(DataError, match="here:3: three is no number"):
         list(connected.map(tasks.complain, range(5)))
     connected.close()

@@ -64,6 +64,7 @@ class SparkCluster:
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(self.connect_port),
+            "spark.sql.shuffle.partitions": "2",
             # All tests are run with slow tasks tried twice.
             "spark.speculation": "true",
             "spark.speculation.quantile": "0.5",

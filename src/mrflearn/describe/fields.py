@@ -246,9 +246,10 @@ class FieldDescription(Description):
         most = min(MOST_COUPLINGS, len(field.edges_))
         numbers = {"n": (min(20, most), range(most + 1))}
         usual = f"{names[0]}={labels[0][-1]}"
-        ways: dict[str, Callable[..., Blocks]]
-        ways = {"marginals": answered, "best": partial(answered, best=True)}
-        asked = [Task(name, usual, own, MOST_WORDS, 0) for name, own in ways.items()]
+        asked = [
+            Task("marginals", usual, answered, MOST_WORDS, 0),
+            Task("best", usual, partial(answered, best=True), MOST_WORDS, 0),
+        ]
         kept = [Task("intervals", "", self._with_intervals, 0, options=numbers)]
         return [
             *(asked if len(names) <= MOST_ON_PAGE else []),

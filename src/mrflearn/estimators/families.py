@@ -277,7 +277,7 @@ class FamilyQuestions(FieldQuestions):
 
     def _pair_frequencies(self, X: ArrayLike) -> NDArray[np.float64]:
         """How often each pair of columns has each pair of states, in sequences given again."""
-        rows = torch.as_tensor(state_rows(X, spins=False))
+        rows = torch.as_tensor(state_rows(X))
         if rows.shape[1] != self.n_features_in_:
             raise DataError(f"X has {rows.shape[1]} columns; the field has {self.n_features_in_}.")
         weights = self._sequence_weights(rows)

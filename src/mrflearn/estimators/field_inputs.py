@@ -153,17 +153,12 @@ def _numbers(X: Any) -> NDArray[Any]:
     return values
 
 
-def state_rows(X: ArrayLike, *, spins: bool = True) -> NDArray[np.int64]:
-    """The states as int64; without `spins`, -1 is always a missing value."""
+def state_rows(X: ArrayLike) -> NDArray[np.int64]:
+    """The states as int64; -1 is always a missing value, never a spin."""
     table, were_spins = state_table(X)
-    if were_spins and not spins:
+    if were_spins:
         table = np.where(table == 0, MISSING, table.astype(np.int64))
     return table.astype(np.int64, copy=False)
-
-
-def column_names(X: object) -> list[str] | None:
-    """The names of the columns of a data frame; None for what has none."""
-    return frame_names(X)
 
 
 def shard_files(paths: Any) -> list[PathLike]:

@@ -88,8 +88,9 @@ UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its
 NAMED = 3  # states that a warning lists
 REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
 # Where values are missing the field is fitted in many rounds, each from where the last one ended.
-# What would take such an estimator long need not be finished in each of them.
-ITERATIONS_A_ROUND = {"bp": 10, "pcd": 50}
+# What would take long need not be finished in each of them.
+ITERATIONS_A_ROUND, OF_BP = 50, 10
+TOLERANCE_A_ROUND = 1e-5  # about a thousandth of a standard error
 
 
 @dataclass(frozen=True)
@@ -182,8 +183,9 @@ class FieldTraining:
         scopes, sizes = [scope for scope, _ in shapes], [size for _, size in shapes]
         scalings: list[tuple[Tensor, Cholesky]] = []
         settings = copy(self.settings)
-        most = ITERATIONS_A_ROUND.get(self.estimator, settings.max_iterations)
+        most = OF_BP if self.estimator == "bp" else ITERATIONS_A_ROUND
         settings.max_iterations = min(settings.max_iterations, most)
+        settings.tolerance = max(settings.tolerance, TOLERANCE_A_ROUND)
 
         def fit(samples: Samples, last: TabularModel | None) -> Fitted:
             flat = None if last is None else torch.cat([own.reshape(-1) for own in last.values])
@@ -398,7 +400,7 @@ class FieldTraining:
             more = f"; nor {len(states) - NAMED:,} more such states" if len(states) > NAMED else ""
             problem = f"no row has {'; nor '.join(shown)}{more}"
             if self.estimator == "pmm":
-                raise DataError(f"{problem}; 'pmm' gives -inf. Use another estimator and l2=0.1.")
+                raise DataError(f"{problem}; 'pmm' gives -inf. Use '{self._for_wide}' and l2=0.1.")
             warn_user(
                 f"{problem}: without a penalty the best parameters are infinite, and those "
                 f"learned depend on where training stopped. {REMEDY}"

@@ -15,10 +15,11 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.families import FamilyQuestions
-from mrflearn.estimators.field_inputs import column_names, molecule_of, sample_weights, state_rows
+from mrflearn.estimators.field_inputs import molecule_of, sample_weights, state_rows
 from mrflearn.execution.resources import choose_device, choose_dtype, require_memory
 from mrflearn.features.observations import Samples, check_states
 from mrflearn.io.alignments import ALPHABETS, Alignment, Focus
+from mrflearn.io.answers import frame_names
 from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.kernels.potts_pseudolikelihood import CodedRows
@@ -159,7 +160,7 @@ class PottsField(FamilyQuestions):
         del y  # scikit-learn passes it to every estimator
         self._check_settings()
         rows, states = self._rows(X)
-        self._name_columns(column_names(X))
+        self._name_columns(frame_names(X))
         self.molecule_ = molecule_of(X)
         self.focus_, self.first_ = _focus(X)
         weights = sample_weights(sample_weight, len(rows), rows.device)
@@ -313,7 +314,7 @@ class PottsField(FamilyQuestions):
 
     def _rows(self, X: ArrayLike) -> tuple[Tensor, int]:
         """The sequences on the device, and how many states a column has."""
-        table = state_rows(X, spins=False)
+        table = state_rows(X)
         rows = torch.as_tensor(table, device=choose_device(self.device))
         if rows.ndim != 2 or rows.shape[1] < 2:
             raise DataError(

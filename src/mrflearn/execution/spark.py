@@ -48,6 +48,7 @@ from mrflearn.execution.spark_tasks import (
     Work,
     group_of,
     packed_rows,
+    row_count,
     sizes,
     table_of,
 )
@@ -112,7 +113,7 @@ class Spark(Executor):
     def width(self) -> int:
         """In how many pieces work is best cut."""
         self._rows(self.session.range(1), "id")  # workers have registered once this is done
-        return SLICES_PER_CORE * max(1, len(self._partitions(self.session.range(1 << 16))))
+        return SLICES_PER_CORE * max(1, self._partitions(self.session.range(1 << 16)))
 
     def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         return self._sent_once(items).map(task)
@@ -138,7 +139,7 @@ class Spark(Executor):
         fewer partitions than cores, which are then dealt out anew.
         """
         if hasattr(items, "mapInArrow"):
-            if len(self._partitions(items)) < self.width // SLICES_PER_CORE:
+            if self._partitions(items) < self.width // SLICES_PER_CORE:
                 items = items.repartition(self.width)
             packed = items.mapInArrow(packed_rows, BLOCK)
             found: Held[Any] = HeldFrame(self, _Rows.persisted(packed), (pickled(table_of),))
@@ -201,9 +202,10 @@ class Spark(Executor):
         frame = self.session.createDataFrame(table)
         return frame.repartitionByRange(len(blocks), "block"), list(range(len(blocks)))
 
-    def _partitions(self, frame: Any) -> list[Any]:
-        """The numbers of the partitions that have rows."""
-        return self._rows(frame.selectExpr("spark_partition_id() AS place").distinct(), "place")
+    def _partitions(self, frame: Any) -> int:
+        """How many partitions have rows."""
+        rows = frame.selectExpr("true AS there").mapInArrow(row_count, "rows long")
+        return len(self._rows(rows, "rows"))
 
     def _rows(self, frame: Any, *names: str) -> list[Any]:
         """The rows of a DataFrame: values of one column, or tuples of several."""
@@ -452,6 +454,7 @@ def _session(url: str | None, settings: dict[str, str]) -> tuple[Any, bool]:
             )
         return running, False
     own = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    own |= {"spark.sql.adaptive.enabled": "false"}  # plans here have nothing to adapt
     own |= {"spark.log.level": "ERROR", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
     builder = SparkSession.builder.appName("mrflearn")
     for name, value in {**(own if url else {}), **settings}.items():

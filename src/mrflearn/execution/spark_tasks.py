@@ -63,6 +63,15 @@ def packed_rows(batches: Iterable[Any]) -> Iterator[Any]:
         yield packed()
 
 
+def row_count(batches: Iterable[Any]) -> Iterator[Any]:
+    """How many rows a partition has, if any."""
+    import pyarrow as pa
+
+    count = sum(map(len, batches))
+    if count:
+        yield pa.RecordBatch.from_pydict({"rows": [count]})
+
+
 def sizes(batches: Iterable[Any]) -> Iterator[Any]:
     """How many bytes each batch has."""
     import pyarrow as pa

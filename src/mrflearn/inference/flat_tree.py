@@ -230,8 +230,8 @@ def _offsets(
     axes = tuple(runs)
     if axes not in known:
         found = np.zeros(1, dtype=np.int64)
-        for size, step in axes:
-            found = (found[:, None] + step * np.arange(size)).ravel()
+        for size, step in reversed(axes):  # so that what is added to is always a long row
+            found = (step * np.arange(size)[:, None] + found).ravel()
         known[axes] = found
     return known[axes]
 

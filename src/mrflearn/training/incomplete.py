@@ -28,8 +28,8 @@ from mrflearn.objectives.pseudolikelihood import conditional_scores
 from mrflearn.training.outcome import Outcome
 
 LIMITS = (4096, 1024, 256, 64, 16, 4, 1)  # completions of one row: the most that all rows can pay
-MOST_COMPLETIONS = 200_000  # of all rows together
-DRAWS = 20  # of a row with more completions
+MANY, MANY_A_ROW = 10_000, 10  # completions of all rows together, the larger of the two
+DRAWS = 5  # of a row with more completions, in every round
 DRAWN_CELLS = 1 << 26
 ROUNDS = 60
 STOCHASTIC_ROUNDS = 20
@@ -61,7 +61,8 @@ class Completions:
         missing = ~samples.observed()
         states = samples.states.long().masked_fill(missing, 0)
         count = torch.where(missing, graph.states, 1).double().prod(dim=1)
-        limit = next(own for own in LIMITS if float(count[count <= own].sum()) <= MOST_COMPLETIONS)
+        most = max(MANY, MANY_A_ROW * len(states))
+        limit = next(own for own in LIMITS if float(count[count <= own].sum()) <= most)
         few = count <= limit
         chosen = few.nonzero().squeeze(1)
         owner = chosen.repeat_interleave(count[few].long())
