@@ -126,7 +126,11 @@ CASES = [
     Case("most probable states, 16x16", "pytoulbar2", "best", *ising(16, 1.0), tolerance=0.0),
     # Means of as many draws on both sides, which differ by chance.
     Case(
-        f"{CHAINS} chains, 64x64, {SWEEPS} sweeps", "thrml", "gibbs", *ising(64, 0.5), tolerance=0.1
+        f"{CHAINS} chains, 64x64, {SWEEPS} sweeps",
+        "thrml",
+        "gibbs",
+        *ising(64, 0.5),
+        tolerance=0.01,
     ),
 ]
 
