@@ -41,6 +41,9 @@ PAGES = (
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 
+MODELS = {"trigram + PLSA": "n-grams + topics", "all three": "n-grams + grammar + topics"}
+
+
 def how_fast() -> list[str]:
     """The table of the README."""
     found = [*_inference(), *_crfs(), *_taggers(), *_fields(), *_language_models()]
@@ -237,29 +240,23 @@ def _language_models() -> Iterator[Figures]:
         f"gensim's CBOW, 20 epochs: {theirs} / {theirs_men} in {float(fast['peer s']):.1f} s",
         [output("lm")],
     )
-    brown, medium = {"text": "Brown", "scale": "10 steps"}, {"text": "built-in", "scale": "medium"}
-    models = {
-        (place["text"], name): row("composite", **place, model=name)
-        for place in (brown, medium)
-        for name in ("all three", "Kneser-Ney 3-gram", "Kneser-Ney 3-gram + cache",
-                     "Kneser-Ney 5-gram + cache")
-    }  # fmt: skip
-    mixed = row("composite", **medium, model="interpolation: all three")
-    perplexity = {place: f"{own['perplexity']:.1f}" for place, own in models.items()}
-    cache, five_cache = (f"Kneser-Ney {n}-gram + cache" for n in (3, 5))
-    yield Figures(
-        "Brown, 10,000 words, test perplexity: n-gram + grammar + topics",
-        f"{perplexity['Brown', 'all three']} "
-        f"(built-in text: {perplexity['built-in', 'all three']})",
-        f"**Kneser-Ney with a cache of the document: trigram {perplexity['Brown', cache]}, 5-gram "
-        f"{perplexity['Brown', five_cache]}** (built-in: {perplexity['built-in', cache]}, "
-        f"{perplexity['built-in', five_cache]}); without a cache "
-        f"{perplexity['Brown', 'Kneser-Ney 3-gram']} "
-        f"({perplexity['built-in', 'Kneser-Ney 3-gram']}); best interpolation of the parts, "
-        f"built-in: {mixed['perplexity']:.1f}",
-        [models["Brown", "all three"]],
-        [models["Brown", cache], models["Brown", five_cache]],
-    )
+    for text, name, model, file in (
+        ("Brown", "Brown, 10,000 words", "trigram + PLSA", "trigram+PLSA-cache"),
+        ("treebank", "treebank sample, 4,115 words", "all three", "allthree-cache"),
+    ):
+        place = {"text": text, "scale": "10 steps"}
+        own = row("composite", **place, model=model, cache=True)
+        rivals = [row("composite", **place, model=f"Kneser-Ney {n}-gram + cache") for n in (3, 5)]
+        mixed = row("composite", **place, model=f"interpolation of the sources of {file}")
+        yield Figures(
+            f"{name}, test perplexity: {MODELS[model]}, cache of the document, causal",
+            f"{own['perplexity']:.1f} in {own['seconds']:.0f} s",
+            "Kneser-Ney with a cache: trigram "
+            f"{rivals[0]['perplexity']:.1f}, 5-gram {rivals[1]['perplexity']:.1f}; best "
+            f"interpolation of its sources: {mixed['perplexity']:.1f}",
+            [own],
+            [*rivals, mixed],
+        )
     scored = [_perplexities(order) for order in (2, 3, 5)]
     yield Figures(
         "Penn Treebank test perplexity, Kneser-Ney of order 2 / 3 / 5",

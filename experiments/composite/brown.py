@@ -5,7 +5,8 @@
 Rows go to OUTPUT/TEXT-MODEL.jsonl, what every source makes of every token of the held-out and the
 test documents to OUTPUT/TEXT-MODEL.npz, checkpoints beside them: a run that was stopped goes on.
 `--judge held` looks at held-out documents only, to choose settings by.  `--model rivals`: n-grams
-with and without a cache, and mixtures with what the parts alone (`--no-cache`) left in OUTPUT.
+with and without a cache, and mixtures of what models left in OUTPUT: of grammar and topics alone
+(`--no-cache`) with these, and of the sources of a model with caches.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
 import numpy as np
 import torch
 from results import Rows
-from rivals import interpolate, measure_rivals
+from rivals import interpolate, interpolate_sources, measure_rivals
 from run import PARTS
 from texts import Text, brown, plain, treebank
 
@@ -132,6 +133,9 @@ def main() -> None:
         measure_rivals(rows, own, text)
         if alone := _parts_alone(options):
             interpolate(rows, own, text, alone)
+        for path in sorted(options.output.glob(f"{options.text}-*-cache.npz")):
+            with np.load(path) as columns:
+                interpolate_sources(rows, own, path.stem.removeprefix(f"{options.text}-"), columns)
         return
     row = rows.append(point, measure(options, text, name), Path(__file__))
     shown = {k: v for k, v in row.items() if k not in ("curve", "topic_words", "shares")}

@@ -17,12 +17,14 @@ from results import Rows
 from texts import Documents, Text
 
 from mrflearn import NgramLanguageModel
+from mrflearn.models.token_mixture import HISTORIES
 
 # The probabilities of tokens by each source, and the class of each one's history.
 Predictions: TypeAlias = tuple[list[np.ndarray], np.ndarray]
 LEAST = 50  # tokens that a class of histories needs for weights of its own
 BEST = 5  # the order of the n-grams in interpolations
 INTERPOLATION = "interpolation with cache: "
+NO_SOURCES = {"classes", "mixed", "composite"}  # of what a model's sources say
 
 
 def measure_rivals(rows: Rows, point: dict[str, str], text: Text) -> None:
@@ -61,6 +63,25 @@ def interpolate(
     figures = {"perplexity": _perplexity(weights, *test), "tokens": len(test[1])}
     figures |= {"held_out": _perplexity(weights, *held), "floor": text.floor}
     rows.append(own, figures | {"weights": weights.tolist()}, Path(__file__))
+
+
+def interpolate_sources(
+    rows: Rows, point: dict[str, str], model: str, columns: Mapping[str, np.ndarray]
+) -> None:
+    """A row of the best mixture of what a model's sources, but for the composite, make of texts."""
+    own = point | {"model": f"interpolation of the sources of {model}"}
+    if own in rows:
+        return
+    names = {name.partition(".")[2] for name in columns} - {*NO_SOURCES, "n-gram"}
+    parts = [
+        ([columns[f"{part}.{name}"] for name in ("n-gram", *sorted(names))],
+         columns[f"{part}.classes"] % HISTORIES)
+        for part in ("held", "test")
+    ]  # fmt: skip
+    weights = _weights(*parts[0])
+    found = {"held_out": _perplexity(weights, *parts[0]), "tokens": len(parts[1][1])}
+    found |= {"perplexity": _perplexity(weights, *parts[1]), "sources": ["n-gram", *sorted(names)]}
+    rows.append(own, found | {"weights": weights.tolist()}, Path(__file__))
 
 
 def _predictions(text: Text, order: int) -> tuple[Predictions, Predictions]:
