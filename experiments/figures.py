@@ -344,6 +344,7 @@ def word_vectors() -> list[str]:
     return table(("", "WS-353, 237 pairs", "MEN, 1,048 pairs"), lines)
 
 
+SPARK_OUTPUT = ROOT / "benchmarks/results/spark.json"
 SPARK_JOBS = {
     "crf": "`CRF`, 10 iterations",
     "lap": "`MarkovField` by LAP, 100 x 100 grid",
@@ -355,6 +356,8 @@ SPARK_JOBS = {
 
 def spark_workers() -> list[str]:
     """Seconds on clusters of one machine and without Spark."""
+    if not SPARK_OUTPUT.exists():
+        return [f"({UNSEEN}: `make bench-spark`)"]
     lines = []
     for own in _lines("spark"):
         job, speed = SPARK_JOBS[own["job"]], own["speed"]
@@ -369,6 +372,8 @@ def spark_workers() -> list[str]:
 
 def spark_cores() -> list[str]:
     """The work that grows with the data, the rest, and what follows for many cores."""
+    if not SPARK_OUTPUT.exists():
+        return [f"({UNSEEN}: `make bench-spark`)"]
     lines = []
     for job in ("crf", "lap", "count", "tag"):
         own = [cells("spark", job=job, place=f"^{n} worker") for n in (1, 2)]
