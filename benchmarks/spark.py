@@ -6,9 +6,9 @@
     python benchmarks/spark.py --scale 0.1             # smaller data
 
 The same job runs here with one thread and on each cluster, whose workers have done a small part of
-it before.  Sent: what left the ports of the driver towards the workers in one
-evaluation, as the kernel counted it (`ss`), for each worker.  Memory: the sum of the peaks of all
-processes of the driver, and of the largest worker, Java's among them.
+it before.  Processor time: of the busiest worker, with Java's.  Sent: what left the ports of the
+driver towards the workers in one evaluation, as the kernel counted it (`ss`), for each worker.
+Memory: the sum of the peaks of all processes of the driver, and of the largest worker.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ WORDS, LABELS, ITERATIONS = 5_000, 9, 10
 SENTENCES, SAMPLES, SIDE, SHARDS = 50_000, 20_000, 100, 8
 WIDE_SIDE, WIDE_ROWS, WIDE_SHARDS = 300, 10_000, 2
 HEADER = (
-    "job", "place", "seconds", "s/evaluation", "speed", "sent/parameters", "driver MB", "worker MB"
+    "job", "data", "place", "seconds", "worker cpu s", "s/evaluation", "speed", "sent/parameters",
+    "driver MB", "worker MB",
 )  # fmt: skip
 Text = list[list[str]]
 
@@ -109,13 +110,13 @@ class Jobs:
     """Data of all jobs; before the work of a job its workers warm up on a small part of them."""
 
     def __init__(self, folder: Path, scale: float, only: Sequence[str]) -> None:
-        self.only, self.warming = only, False
+        self.scale, self.warming = scale, False
         words = bool({"crf", "count", "tag"} & set(only))
         self.X, self.y = sentences(int(SENTENCES * scale)) if words else ([], [])
         self.small: list[Path] = []
         self.large: list[Path] = []
         if "lap" in only:
-            self.small = write_bits(folder, SIDE, int(SAMPLES * scale) // SHARDS, SHARDS, "npy")
+            self.small = write_bits(folder, SIDE, int(SAMPLES // SHARDS * scale), SHARDS, "npy")
         if "wide" in only:
             self.large = write_bits(folder, WIDE_SIDE, int(WIDE_ROWS * scale), WIDE_SHARDS, "csv")
         self.texts = [folder / f"text-{number}.txt" for number in range(SHARDS)]
@@ -139,6 +140,14 @@ class Jobs:
             frame = place.session.createDataFrame(pa.table(columns, ["words", "labels"]))
             self.frames.append(frame.repartition(place.width).persist())
             self.frames[-1].count()
+
+    def amount(self, name: str) -> str:
+        """How much data a job has."""
+        if name not in ("lap", "wide"):
+            return f"{len(self.X):,} sentences"
+        shards = len(self.small if name == "lap" else self.large)
+        rows = SAMPLES // SHARDS if name == "lap" else WIDE_ROWS
+        return f"{shards * int(rows * self.scale):,} samples"
 
     @property
     def frame(self) -> Any:
@@ -296,26 +305,41 @@ def descendants(pids: Sequence[int]) -> list[int]:
     return found
 
 
+def busiest_worker(cluster: Cluster) -> float:
+    """Seconds of processor time that the processes of each worker had; of the one that had most."""
+    ticks = [sum(map(_ticks, descendants([pid]))) for pid in cluster.pids]
+    return max(ticks) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> int:
+    """Of a process, and of its children that have ended."""
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, words[11:15]))
+    return 0
+
+
 def largest_worker(cluster: Cluster) -> int:
     """The peaks of all processes of a worker, Java's among them; of the worker with the most."""
     return max(sum(map(peak, descendants([pid]))) for pid in cluster.pids)
 
 
-def measured(jobs: Jobs, name: str, cluster: Cluster | None) -> tuple[Done, int, int]:
-    """One job, and the peaks of memory of the driver and of a worker in MB."""
+def measured(jobs: Jobs, name: str, cluster: Cluster | None) -> tuple[Done, float, int, int]:
+    """One job, processor time of the busiest worker, peak memory of driver and worker in MB."""
     job = getattr(jobs, name)
     if cluster is not None and name != "wide":
         jobs.warming = True
         job(cluster)
         jobs.warming = False
+    before = 0.0 if cluster is None else busiest_worker(cluster)
     done: Done = job(cluster)
     where = "no Spark" if cluster is None else f"{cluster.workers} workers"
     sys.stderr.write(f"{name}, {where}: {done.seconds:.1f} s\n")
     if cluster is None:
-        return done, peak(os.getpid()), 0
+        return done, 0.0, peak(os.getpid()), 0
     others = set(descendants([cluster.master, *cluster.pids]))
     driver = sum(peak(pid) for pid in descendants([os.getpid()]) if pid not in others)
-    return done, driver, largest_worker(cluster)
+    return done, busiest_worker(cluster) - before, driver, largest_worker(cluster)
 
 
 def main() -> None:
@@ -340,11 +364,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         jobs = Jobs(Path(folder), options.scale, options.only)
 
-        def add(name: str, place: str, found: tuple[Done, int, int], base: float | None) -> None:
-            done, driver, worker = found
+        def add(name: str, place: str, found: tuple[Any, ...], base: float | None) -> None:
+            done, busy, driver, worker = found
             answers[name].append(done.answer)
-            cells = (name, place, f"{done.seconds:.2f}", _cell(done.evaluation, ".2f"))
+            cells = (name, jobs.amount(name), place, f"{done.seconds:.2f}")
             ratio = None if base is None else base / done.seconds
+            cells += (_cell(busy or None, ".2f"), _cell(done.evaluation, ".2f"))
             cells += (_cell(ratio, ".2f"), _cell(done.sent, ".2f"), str(driver), str(worker or "-"))
             table[name].append(cells)
 

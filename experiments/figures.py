@@ -360,42 +360,50 @@ def composite_models() -> list[str]:
     return table(header, lines)
 
 
-SPARK_JOBS = {  # what one worker did: amount and unit
-    "crf": ("`CRF`, 10 iterations", 50_000, "sentences"),
-    "lap": ("`MarkovField` by LAP, 100 x 100 grid", 20_000, "samples"),
-    "count": ("trigrams counted", 50_000, "sentences"),
-    "tag": ("`TaggerModel.transform`", 50_000, "sentences"),
+SPARK_OUTPUT = ROOT / "benchmarks/results/spark.json"
+SPARK_JOBS = {
+    "crf": "`CRF`, 10 iterations",
+    "lap": "`MarkovField` by LAP, 100 x 100 grid",
+    "count": "trigrams counted",
+    "tag": "`TaggerModel.transform`",
+    "wide": "`MarkovField` by LAP, 300 x 300 grid",
 }
 
 
 def spark_workers() -> list[str]:
     """Seconds on clusters of one machine and without Spark."""
+    if not SPARK_OUTPUT.exists():
+        return [f"({UNSEEN}: `make bench-spark`)"]
     lines = []
     for own in _lines("spark"):
-        job = SPARK_JOBS[own["job"]][0]
-        once = own["s/evaluation"]
-        speed = "" if own["speed"] == "-" else f"{own['speed']}x"
-        memory = own["driver MB"], own["worker MB"]
-        lines.append(
-            (job, own["place"], own["seconds"], once, speed, own["sent/parameters"], *memory)
-        )
-    header = "job", "where", "s", "s an evaluation", "speed", "sent / parameters", "driver, MB"
-    found = table((*header, "worker, MB"), lines)
+        job, speed = SPARK_JOBS[own["job"]], own["speed"]
+        figures = own["seconds"], own["worker cpu s"], own["s/evaluation"]
+        memory = own["sent/parameters"], own["driver MB"], own["worker MB"]
+        faster = speed if speed == "-" else f"{speed}x"
+        lines.append((job, own["data"], own["place"], *figures, faster, *memory))
+    header = "job", "data", "where", "s", "CPU s of a worker", "s an evaluation", "speed"
+    found = table((*header, "sent / parameters", "driver, MB", "worker, MB"), lines)
     return [*found, "", f"Measured on {conditions([output('spark')])}."]
 
 
 def spark_cores() -> list[str]:
     """The work that grows with the data, the rest, and what follows for many cores."""
+    if not SPARK_OUTPUT.exists():
+        return [f"({UNSEEN}: `make bench-spark`)"]
     lines = []
-    for job, (name, amount, unit) in SPARK_JOBS.items():
-        column = "s/evaluation" if job == "crf" else "seconds"
-        one, two = (float(cells("spark", job=job, place=f"^{n} worker")[column]) for n in (1, 2))
+    for job in ("crf", "lap", "count", "tag"):
+        own = [cells("spark", job=job, place=f"^{n} worker") for n in (1, 2)]
+        one, two = (float(line["worker cpu s"]) for line in own)
+        amount, unit = own[0]["data"].split()
+        name = (SPARK_JOBS[job], own[0]["data"])
+        if two >= one:  # nothing of it is shared
+            lines.append((*name, *["-"] * 4))
+            continue
         fixed, work = max(0.0, 2 * two - one), 2 * min(one - two, one / 2)
         # Nine tenths of the time are work where there is nine times as much of it as of the rest.
-        each = 9 * fixed * amount / work
-        first = f"{name}, an evaluation" if job == "crf" else name
+        each = 9 * fixed * int(amount.replace(",", "")) / work
         shares = (f"{each:,.0f} {unit}", f"{1000 * each:,.0f}") if fixed else ("any", "any")
-        lines.append((first, f"{amount:,} {unit}", f"{work:.2f}", f"{fixed:.2f}", *shares))
+        lines.append((*name, f"{work:.2f}", f"{fixed:.2f}", *shares))
     header = "job", "data", "work, s of one core", "the rest, s"
     return table((*header, "a core's share for 90 % work", "of 1,000 cores"), lines)
 

@@ -29,7 +29,7 @@ def main() -> None:
     if task == "sweeps":
         # A tolerance of 0 asks for every sweep, converged or not.
         method = BeliefPropagation(sweeps, tolerance=0.0, damping=problem["damping"])
-    gibbs = Gibbs(sweeps=sweeps, burn_in=0, chains=64, thin=10)
+    gibbs = Gibbs(sweeps=sweeps, burn_in=0, chains=problem["chains"], thin=10)
     times = []
     for _ in range(problem["repeats"] + 1):  # the first warms up
         if task in ("first", "best"):  # a graph keeps its plan

@@ -1,4 +1,4 @@
-"""thrml (JAX): block Gibbs on two colours, 64 chains.  A problem on stdin, an answer on stdout."""
+"""thrml (JAX): block Gibbs on two colours.  A problem on stdin, an answer on stdout."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import numpy as np
 from thrml import Block, SamplingSchedule, SpinNode, sample_states
 from thrml.models.ising import IsingEBM, IsingSamplingProgram, hinton_init
 
-CHAINS, THIN = 64, 10
+THIN = 10
 
 
 def main() -> None:
@@ -33,11 +33,11 @@ def main() -> None:
     program = IsingSamplingProgram(model, colours, [])
     schedule = SamplingSchedule(THIN, problem["sweeps"] // THIN, THIN)
     key = jax.random.key(0)
-    start = hinton_init(key, model, colours, (CHAINS,))
+    start = hinton_init(key, model, colours, (problem["chains"],))
 
     @jax.jit
     def run(key, start):
-        keys = jax.random.split(key, CHAINS)
+        keys = jax.random.split(key, problem["chains"])
         return jax.vmap(
             lambda own, states: sample_states(own, program, schedule, states, [], [Block(nodes)])
         )(keys, start)

@@ -130,3 +130,12 @@ def test_trees_come_in_order_however_many_are_parsed_at_once(
     (place / "ordered").write_text(whole)
     told = [" ".join(tree.words) for tree in read_trees(place / "ordered")]
     assert told == [line for line in TEXT.splitlines() if line]
+
+
+def test_a_model_without_a_grammar_is_not_asked_to_parse(place: Path, tmp_path: Path) -> None:
+    words = ("--grammar", "none", "--topics", "2", "--max-iterations", "2", "-q")
+    done = run("train", "composite", str(place / "text.txt"), *words, "-o", str(tmp_path / "m"))
+    assert done.code == 0, done.err
+    names = [task.name for task in tasks_of(load(tmp_path / "m"))]
+    assert "parse" not in names
+    assert "next word" in names

@@ -148,7 +148,7 @@ def test_the_demo_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in models:
         assert load(tmp_path / "out" / name) is not None
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert page.count("<img") == 9
+    assert page.count("<img") == 10
 
 
 @pytest.mark.parametrize("noun", NOUNS)

@@ -71,7 +71,7 @@ def test_the_catalogue_names_models_and_questions(address: str) -> None:
         "words": ["fill", "neighbors"],
         "vectors": ["neighbors", "analogy"],
         "ngrams": ["next word", "score"],
-        "grid": ["marginals", "couplings", "samples"],
+        "grid": ["marginals", "best", "couplings", "samples"],
     }
 
 
