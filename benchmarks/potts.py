@@ -73,7 +73,7 @@ def precision(field: PottsField, structure: Path, scores: dict[str, np.ndarray])
         letters = LETTERS[len(LETTERS) - field.frequencies_.shape[1] :]  # gaps may be ignored
         compared = compare_contacts(own, field.frequencies_, letters, found)
         near, far = compared.precision(), compared.precision(apart=24)
-        few = int((own > 0).sum()) // 2 < len(own)  # a list of the strongest alone
+        few = int((own > 0).sum()) // 2 <= len(own)  # a list of the strongest alone
         shares = [
             " ".join(f"{k} {v:.3f}" for k, v in part.items() if not few or _known(own, k))
             for part in ((near,) if few else (near, far))

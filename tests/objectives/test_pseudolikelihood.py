@@ -7,10 +7,16 @@ from hypothesis import given
 from torch.testing import assert_close
 
 from mrflearn.features.observations import Samples
-from mrflearn.graph.builders import grid
+from mrflearn.graph.builders import complete, grid
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.pseudolikelihood import Pseudolikelihood, conditional_scores
+from mrflearn.objectives.pseudolikelihood import (
+    Pseudolikelihood,
+    conditional_scores,
+    has_most_pairs,
+    is_dense,
+    one_hot_pseudolikelihood,
+)
 from support.brute_force import all_assignments
 from support.fields import fields
 
@@ -54,3 +60,24 @@ def test_independent_variables_have_their_likelihood() -> None:
     expected = -sum(log_p[v, s] for row in rows for v, s in enumerate(row))
     found = Pseudolikelihood()(model, Samples(rows, torch.ones(2, dtype=torch.float64)))
     assert_close(found, expected.to(found.dtype))
+
+
+def test_one_product_gives_the_same_for_unequal_numbers_of_states() -> None:
+    graph = complete(5, [2, 4, 2, 3, 4])
+    assert has_most_pairs(graph)
+    assert not is_dense(graph)
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.stack([torch.randint(s, (30,), generator=generator) for s in (2, 4, 2, 3, 4)], 1)
+    samples = Samples.distinct(rows)
+    start = TabularModel.zeros(graph)
+    values = [
+        torch.randn(v.shape, dtype=v.dtype, generator=generator).requires_grad_()
+        for v in start.values
+    ]
+    losses = [
+        loss(TabularModel(graph, tuple(values)), samples)
+        for loss in (Pseudolikelihood(), one_hot_pseudolikelihood)
+    ]
+    assert_close(losses[0], losses[1])
+    for one, other in zip(*(torch.autograd.grad(own, values) for own in losses), strict=True):
+        assert_close(one, other)

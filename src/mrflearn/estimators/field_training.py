@@ -59,7 +59,9 @@ from mrflearn.objectives.pseudolikelihood import (
     Pseudolikelihood,
     coded_samples,
     dense_pseudolikelihood,
+    has_most_pairs,
     is_dense,
+    one_hot_pseudolikelihood,
 )
 from mrflearn.training import boltzmann, lap
 from mrflearn.training.checkpoint import Checkpoint
@@ -219,7 +221,9 @@ class FieldTraining:
                 coded = coded_samples(rows, graph.most_states, CODED)
                 objective = Autograd(model, coded, dense_pseudolikelihood)
             else:
-                objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
+                whole = has_most_pairs(graph)
+                loss = one_hot_pseudolikelihood if whole else Pseudolikelihood()
+                objective = Autograd(model, list(rows.chunks(CHUNK)), loss)
         seen = (samples, counted) if len(samples) and self._scales(graph) else None
         return self._minimise(objective, seen, samples.total)
 

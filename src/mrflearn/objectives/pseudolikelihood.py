@@ -143,15 +143,20 @@ def coded_samples(samples: Samples, states: int, rows: int) -> list[CodedSamples
     ]
 
 
-def is_dense(graph: FactorGraph) -> bool:
-    """Whether all variables have as many states, and a quarter of the pairs one table each."""
+def has_most_pairs(graph: FactorGraph) -> bool:
+    """Whether a quarter of the pairs of variables have one table each."""
     wide = [group for group in graph.groups if group.arity > 1]
     if any(group.arity > 2 for group in wide):
         return False
     pairs = [tuple(sorted(pair)) for group in wide for pair in group.scope.tolist()]
     once = len(set(pairs)) == len(pairs)
     enough = 8 * len(pairs) >= graph.variables * (graph.variables - 1)
-    return once and enough and len(set(graph.states.tolist())) == 1
+    return once and enough
+
+
+def is_dense(graph: FactorGraph) -> bool:
+    """The same, and all variables have as many states."""
+    return has_most_pairs(graph) and len(set(graph.states.tolist())) == 1
 
 
 def dense_pseudolikelihood(model: FieldModel, batch: CodedSamples) -> Tensor:
@@ -192,3 +197,36 @@ class _Loss(torch.autograd.Function):
         fields, couplings = ctx.saved_tensors
         factor = outer.to(fields.dtype)
         return factor * fields, factor * couplings, None, None
+
+
+def one_hot_pseudolikelihood(model: FieldModel, batch: Samples) -> Tensor:
+    """The same where a graph `has_most_pairs`, whatever its numbers of states: one product.
+
+    A row is the vector of 0 and 1 over all states of all variables; its scores are that vector
+    times the matrix of all couplings.
+    """
+    potentials = model.potentials()
+    graph, sizes = potentials.graph, potentials.graph.states.tolist()
+    total, begin = sum(sizes), graph.states.cumsum(0) - graph.states
+    fields = begin.new_zeros(total, dtype=potentials.dtype)
+    flat = fields.new_zeros(total * total)
+    for index, group in enumerate(graph.groups):
+        if not len(group):
+            continue
+        scores = potentials.factor_scores(index)
+        axes = [torch.arange(size, device=begin.device) for size in scores.shape[1:]]
+        places = [
+            begin[own].unsqueeze(1) + axis for own, axis in zip(group.scope.T, axes, strict=True)
+        ]
+        if group.arity == 1:
+            fields = fields.index_add(0, places[0].flatten(), scores.flatten())
+        else:
+            pairs = places[0].unsqueeze(2) * total + places[1].unsqueeze(1)
+            flat = flat.index_add(0, pairs.flatten(), scores.flatten())
+    couplings = flat.view(total, total)
+    seen = batch.states + begin
+    hot = fields.new_zeros(len(seen), total).scatter_(1, seen, 1.0)
+    scores = hot @ (couplings + couplings.T) + fields
+    norms = torch.stack([own.logsumexp(dim=1) for own in scores.split(sizes, dim=1)], dim=1)
+    weights = batch.row_weights.to(scores.dtype)
+    return (weights.reshape(len(weights), -1) * (norms - scores.gather(1, seen))).sum()
