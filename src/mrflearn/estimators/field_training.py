@@ -220,10 +220,10 @@ class FieldTraining:
             if is_dense(graph):
                 coded = coded_samples(rows, graph.most_states, CODED)
                 objective = Autograd(model, coded, dense_pseudolikelihood)
+            elif has_most_pairs(graph):
+                objective = Autograd(model, list(rows.chunks(CHUNK)), one_hot_pseudolikelihood)
             else:
-                whole = has_most_pairs(graph)
-                loss = one_hot_pseudolikelihood if whole else Pseudolikelihood()
-                objective = Autograd(model, list(rows.chunks(CHUNK)), loss)
+                objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
         seen = (samples, counted) if len(samples) and self._scales(graph) else None
         return self._minimise(objective, seen, samples.total)
 
