@@ -130,7 +130,7 @@ class Jobs:
             own = mrflearn.CRF(features="words", c2=1.0, max_iterations=3)
             self.tagger = own.fit(self.X[:few], self.y[:few])
 
-    def on(self, place: Spark) -> None:
+    def on(self, place: Spark, cores: int) -> None:
         """Puts the sentences into the memory of a cluster: a few, and all."""
         import pyarrow as pa
 
@@ -138,7 +138,7 @@ class Jobs:
         for count in (len(self.X) // 20, len(self.X)):
             columns = [pa.array(own[:count], words) for own in (self.X, self.y)]
             frame = place.session.createDataFrame(pa.table(columns, ["words", "labels"]))
-            self.frames.append(frame.repartition(place.width).persist())
+            self.frames.append(frame.repartition(cores).persist())
             self.frames[-1].count()
 
     def amount(self, name: str) -> str:
@@ -154,7 +154,7 @@ class Jobs:
         return self.frames[not self.warming]
 
     def _part(self, files: list[Path]) -> list[Path]:
-        return files[:1] if self.warming else files
+        return files[: len(files) // 2] if self.warming else files
 
     def crf(self, place: Cluster | None) -> Done:
         settings: dict[str, Any] = {"features": "words", "c2": 1.0, "max_iterations": ITERATIONS}
@@ -376,7 +376,7 @@ def main() -> None:
         for count in workers:
             with cluster_of(count, options.memory) as cluster:
                 if jobs.X:
-                    jobs.on(cluster.spark)
+                    jobs.on(cluster.spark, cluster.workers)
                 for name in options.only:
                     found = measured(jobs, name, cluster)
                     first.setdefault(name, found[0].seconds)

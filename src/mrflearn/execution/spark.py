@@ -116,7 +116,7 @@ class Spark(Executor):
         return SLICES_PER_CORE * max(1, self._partitions(self.session.range(1 << 16)))
 
     def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        return self._sent_once(items).map(task)
+        return self._sent_once(items, self.width).map(task)
 
     def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
         """The sum, each block added up by the worker that made it."""
@@ -139,8 +139,8 @@ class Spark(Executor):
         fewer partitions than cores, which are then dealt out anew.
         """
         if hasattr(items, "mapInArrow"):
-            if self._partitions(items) < self.width // SLICES_PER_CORE:
-                items = items.repartition(self.width)
+            if self._partitions(items) < self._cores:
+                items = items.repartition(self._cores)
             packed = items.mapInArrow(packed_rows, BLOCK)
             found: Held[Any] = HeldFrame(self, _Rows.persisted(packed), (pickled(table_of),))
         else:
@@ -174,11 +174,16 @@ class Spark(Executor):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _sent_once(self, items: Iterable[Any]) -> HeldFrame[Any]:
-        """Items that one task is about."""
-        return HeldFrame(self, _Rows(*self._frame(list(items))), None)
+    @property
+    def _cores(self) -> int:
+        """In how many pieces work is cut whose results are added up: each travels once."""
+        return max(1, self.width // SLICES_PER_CORE)
 
-    def _frame(self, items: list[Any]) -> tuple[Any, list[int]]:
+    def _sent_once(self, items: Iterable[Any], pieces: int | None = None) -> HeldFrame[Any]:
+        """Items that one task is about."""
+        return HeldFrame(self, _Rows(*self._frame(list(items), pieces)), None)
+
+    def _frame(self, items: list[Any], pieces: int | None = None) -> tuple[Any, list[int]]:
         """A DataFrame of the items in blocks, each in a partition of its own, and their numbers."""
         if not items:
             return None, []
@@ -186,7 +191,7 @@ class Spark(Executor):
 
         from mrflearn.execution.resources import require_memory
 
-        count = max(1, min(len(items), self.width))
+        count = min(len(items), pieces or self._cores)
         cuts = [len(items) * k // count for k in range(count + 1)]
         blocks: list[bytes] = []
         for begin, end in pairwise(cuts):
@@ -338,7 +343,8 @@ class HeldFrame(Held[Item]):
         keep, spark = self.steps is not None, self.spark
         coming = len(bounds) if bounds else len(asked)
         names = self._names if keep else ()
-        work = Work(pickled((task, gather)), names, None, bounds, _room(coming))
+        summed = gather is added_up and bounds is None
+        work = Work(pickled((task, gather)), names, None, bounds, _room(coming), summed)
         # Parts are worked on in the end, once: no worker may then find that it has not got a block.
         sure = not keep or not self._made or finish is not None
         wanted, found = asked, list[tuple[int, int, int, bytes]]()

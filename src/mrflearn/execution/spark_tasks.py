@@ -94,7 +94,7 @@ class Work:
 
     task: (task, gather), pickled; names: those of `HeldFrame._names`, none where nothing is kept;
     steps: None where all should have been made; bounds: as in `HeldFrame._answers`; room: the most
-    bytes of an answer.
+    bytes of an answer; summed: whether the answers to the blocks of a partition are added up.
     """
 
     task: bytes
@@ -102,11 +102,35 @@ class Work:
     steps: tuple[bytes, ...] | None
     bounds: list[int] | None
     room: int
+    summed: bool
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield _answer_rows(self._of_block(row), row["block"], self.room)
+        rows = (row for batch in batches for row in batch.to_pylist())
+        if self.summed:
+            yield from self._of_partition(rows)
+            return
+        for row in rows:
+            yield _answer_rows(self._of_block(row), row["block"], self.room)
+
+    def _of_partition(self, rows: Iterator[dict[str, Any]]) -> Iterator[Any]:
+        """The sum over the blocks of a partition, by the name of the first.
+
+        Where one is missing all are, so that sums are always taken in the same order.
+        """
+        blocks, total, lost = [], None, False
+        for row in rows:
+            ((part, kind, value),) = self._of_block(row)
+            blocks.append(row["block"])
+            if kind == ERROR:
+                yield _answer_rows([(part, kind, value)], blocks[-1], self.room)
+                return
+            lost = lost or kind == MISSING
+            total = value if total is None else total + value if not lost else None
+        if lost:
+            for block in blocks:
+                yield _answer_rows([(0, MISSING, None)], block, self.room)
+        elif blocks:
+            yield _answer_rows([(0, RESULT, total)], blocks[0], self.room)
 
     def _of_block(self, row: dict[str, Any]) -> list[tuple[int, int, Any]]:
         """(part, kind, value) of every answer."""
