@@ -28,8 +28,8 @@ from mrflearn.objectives.pseudolikelihood import conditional_scores
 from mrflearn.training.outcome import Outcome
 
 LIMITS = (4096, 1024, 256, 64, 16, 4, 1)  # completions of one row: the most that all rows can pay
-MANY, MANY_A_ROW = 10_000, 10  # completions of all rows together, the larger of the two
 DRAWS = 5  # of a row with more completions, in every round
+MANY, MANY_A_ROW = 10_000, DRAWS  # completions of all rows together, the larger of the two
 DRAWN_CELLS = 1 << 26
 ROUNDS = 60
 STOCHASTIC_ROUNDS = 20
