@@ -83,7 +83,7 @@ _Seen = tuple[Samples, BlanketPseudolikelihood | None]  # complete rows, and cou
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
 CHUNK = 16_384
 CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
-MOST_PARAMETERS = 3000  # of a search in coordinates of their covariance, a square table
+MOST_PARAMETERS = 1000  # of a search in coordinates of their covariance, a square table
 RIDGE, RIDGE_OF_CHAINS = 0.1, 1.0  # the least curvature that a parameter's unit is chosen by
 # Loopy messages on strongly coupled fields circle without damping.  Those that come to rest do so
 # within a few dozen sweeps of the last evaluation's; others need not take long to be refused.
@@ -94,7 +94,7 @@ REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
 # Where values are missing the field is fitted in many rounds, each from where the last one ended.
 # What would take long need not be finished in each of them.
 ITERATIONS_A_ROUND, OF_BP = 50, 10
-TOLERANCE_A_ROUND = 1e-5  # about a thousandth of a standard error
+TOLERANCE_A_ROUND = 3e-5  # some thousandths of a standard error
 OF_DRAWS = 1e-3  # where completions are drawn, which alone moves the field by more
 
 
