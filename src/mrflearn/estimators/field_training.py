@@ -472,7 +472,9 @@ class FieldTraining:
             counted = counted or count_blankets(graph, some)
             known.append(starting_point(self.settings, graph, (some, counted), weight))
         elif not known:
-            counts = counts or _all_counts(graph, some)
+            if counts is None:
+                assert some is not None  # noqa: S101 - one of them is given
+                counts = _all_counts(graph, some)
             data = [table / weight for table in counts.counts]
             model = independent_field(graph, data)
             ridge = max(2 * self.settings.l2, RIDGE_OF_CHAINS if self.estimator == "pcd" else RIDGE)
@@ -489,7 +491,7 @@ class FieldTraining:
         """The field of least value, from a start and in coordinates that suit the samples."""
         own, tolerance = self.settings, self.settings.tolerance
         optimiser = OWLQN if own.l1 else LBFGS
-        if scaling is not None:
+        if start is not None and scaling is not None:
             # One unit is about one standard error there: far below that, only rounding is left.
             tolerance *= 100
             # What is left to gain, not the whole value, is what the optimiser compares with.

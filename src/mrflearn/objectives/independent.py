@@ -53,7 +53,9 @@ def independent_coordinates(
         and torch.equal(torch.cat([*single, variables[:0]]).sort().values, variables)
         and sum(map(len, graph.groups)) * graph.most_states**2 <= MOST_NUMBERS
     )
-    return (_centred if pairwise else _deviations)(model, data, weight, ridge)
+    if pairwise:
+        return _centred(model, data, weight, ridge)
+    return _deviations(model, data, weight, ridge)
 
 
 def _deviations(

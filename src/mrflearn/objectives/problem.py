@@ -11,6 +11,7 @@ sees w.
 
     diagonal:   w = sizes * u                   sizes = 1 / sqrt(curvature along each parameter)
     Cholesky:   w = origin + L'^-1 u            L L' = the curvature at the origin
+    centred pairs: `objectives.independent`
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ RATE, DECAY = 0.2, 9.0
 def learn(
     graph: FactorGraph,
     counts: CliqueCounts,
-    start: Vector,
-    scaling: Scaling,
+    start: Vector | None,
+    scaling: Scaling | None,
     *,
     l2: float,
     iterations: int,
