@@ -56,6 +56,10 @@ BENCHMARKS = {
     "composite": Benchmark("Charts", ("setup_peers.py", "composite"), (), needs_data=False),
     "plsa": Benchmark("Topics", ("setup_peers.py", "composite"), ()),
     "potts": Benchmark("Potts fields", None, ()),
+    "fields": Benchmark("Tables of answers", None, ("--tables", "votes", "mixed", "words")),
+    "uncertainty": Benchmark(
+        "Standard errors", None, ("--replications", "10", "--bootstraps", "50"), needs_data=False
+    ),
     "spark": Benchmark("Spark", None, ("--scale", "0.1"), needs_data=False),
 }
 

@@ -26,6 +26,10 @@ QUOTED = {
         RESULTS: rf"outside, 8 x 20 words +{NUMBER} +torch-struct +{NUMBER} ",
         "docs/decisions/charts.md": rf"8 x 20 words \| {NUMBER} \| {NUMBER} \|",
     },
+    "bootstraps of a survey": {
+        RESULTS: rf"graph complete: {NUMBER} s\n1,000 bootstraps of .* learn: {NUMBER} s",
+        "docs/start/field.md": rf"18 items took {NUMBER} s .*?, {NUMBER} s where",
+    },
     "a protein family": {
         RESULTS: rf"1atzA.aln: {NUMBER} s on the clock",
         "docs/papers/potts.md": rf"1atzA, .* 81 evaluations, {NUMBER} CPU s \|",

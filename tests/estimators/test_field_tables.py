@@ -14,6 +14,7 @@ import torch
 import mrflearn
 from mrflearn import FieldStructure, MarkovField, PottsField
 from mrflearn.errors import DataError, DataWarning, MrflearnError, OutOfMemoryError
+from mrflearn.estimators import field_training
 from mrflearn.estimators.field_training import unseen_cells
 from mrflearn.execution import resources
 from mrflearn.graph.builders import complete, grid
@@ -24,6 +25,7 @@ from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.sampling import Drawing
 from mrflearn.io.samples import SampleTable, write_samples
 from mrflearn.io.uai import read_network
+from mrflearn.models.tabular import parameter_count
 from mrflearn.training import incomplete
 
 ISING = Drawing()(random_ising(grid(2, 3), seed=3), 3_000, seed=0).samples.numpy()
@@ -402,3 +404,35 @@ def test_rows_are_written_in_the_words_they_were_learned_from(tmp_path: Path) ->
     assert (tmp_path / "new.csv").read_text() == "sleep,mood\nno,low\nyes,high\n"
     with pytest.raises(DataError, match=r"\.fasta"):
         field.write_rows(rows[:2], tmp_path / "new.fasta")
+
+
+def test_wide_columns_among_narrow_ones_take_few_evaluations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Eight items of five states, an age and a region, most of whose states are rare."""
+    generator = np.random.default_rng(0)
+    level = generator.normal(size=(300, 1))
+    items = np.digitize(level + generator.normal(size=(300, 8)), [-1.5, -0.5, 0.5, 1.5])
+    wide = np.minimum(generator.geometric(0.12, size=(300, 2)) + items[:, :2], 34)
+    rows = np.column_stack([items, wide])
+    calls: list[int] = []
+    loss = field_training.one_hot_pseudolikelihood
+
+    def counted(*given: Any) -> Any:
+        calls.append(1)
+        return loss(*given)
+
+    monkeypatch.setattr(field_training, "one_hot_pseudolikelihood", counted)
+    monkeypatch.setattr(incomplete, "MANY", 0)
+    model = MarkovField(estimator="pl", l2=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # of states that never occur
+        model.fit(rows)
+        assert parameter_count(model.graph_) > field_training.MOST_PARAMETERS
+        assert model.outcome_.converged
+        whole, strengths = len(calls), model.strengths_
+        calls.clear()
+        model.fit(with_holes(rows, 0.05))
+    assert whole < 110  # 163 in the parameters themselves
+    assert len(calls) < 400  # of twenty rounds
+    assert np.corrcoef(model.strengths_, strengths)[0, 1] > 0.8

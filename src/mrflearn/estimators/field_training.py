@@ -50,9 +50,10 @@ from mrflearn.models.tabular import (
     parameter_count,
 )
 from mrflearn.objectives.base import Autograd, Objective
+from mrflearn.objectives.independent import independent_coordinates, independent_field
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
-from mrflearn.objectives.problem import Cholesky, Penalty
+from mrflearn.objectives.problem import Cholesky, Penalty, Scaling
 from mrflearn.objectives.pseudolikelihood import (
     BlanketPseudolikelihood,
     Blankets,
@@ -82,7 +83,8 @@ _Seen = tuple[Samples, BlanketPseudolikelihood | None]  # complete rows, and cou
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
 CHUNK = 16_384
 CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
-MOST_PARAMETERS = 3000  # of a search in scaled coordinates: their covariance is a square table
+MOST_PARAMETERS = 1000  # of a search in coordinates of their covariance, a square table
+RIDGE, RIDGE_OF_CHAINS = 0.1, 1.0  # the least curvature that a parameter's unit is chosen by
 # Loopy messages on strongly coupled fields circle without damping.  Those that come to rest do so
 # within a few dozen sweeps of the last evaluation's; others need not take long to be refused.
 LOOPY = BeliefPropagation(damping=0.3, max_sweeps=200)
@@ -92,7 +94,8 @@ REMEDY = "Give a penalty (l2=0.1), more samples, or fewer edges."
 # Where values are missing the field is fitted in many rounds, each from where the last one ended.
 # What would take long need not be finished in each of them.
 ITERATIONS_A_ROUND, OF_BP = 50, 10
-TOLERANCE_A_ROUND = 1e-5  # about a thousandth of a standard error
+TOLERANCE_A_ROUND = 3e-5  # some thousandths of a standard error
+OF_DRAWS = 1e-3  # where completions are drawn, which alone moves the field by more
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class FieldTraining:
     resume: bool = False
     counts_alone: bool = False  # the samples themselves are not at hand
     # Of repeated fits: the parameters of the last one, and start and scaling once they are known.
-    begin: tuple[Tensor | None, list[tuple[Tensor, Cholesky]]] = field(
+    begin: tuple[Tensor | None, list[tuple[Tensor, Scaling]]] = field(
         default_factory=lambda: (None, [])
     )
 
@@ -131,10 +134,10 @@ class FieldTraining:
     def __call__(self, graph: FactorGraph, samples: Samples) -> Fitted:
         """The field learned from samples of all its variables."""
         self._check_size(graph)
+        if self.estimator in COUNTS_ALONE and not samples.missing:
+            return self.from_counts(graph, _all_counts(graph, samples), samples)
         cliques = lone_cliques(graph)
         scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
-        if self.estimator in COUNTS_ALONE and not samples.missing:
-            return self.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
         # Where values are missing, LAP sums over what may have occurred.
         summed = samples.missing and self.estimator == "lap" and not self.settings.l1
         warned = not summed and self._warn_of_unseen(graph, map(samples.support, scopes, sizes))
@@ -176,24 +179,22 @@ class FieldTraining:
                 f"values are missing: {completions.drawn:,} of {len(samples):,} rows have so many "
                 "completions that some of them are drawn (stochastic EM); random_state seeds that"
             )
-        fit, seed = self._again(graph), self.settings.random_state
+        fit, seed = self._again(graph, completions.drawn > 0), self.settings.random_state
         return learn_incomplete(graph, completions, fit, seed, noisy)
 
-    def _again(self, graph: FactorGraph) -> Fit:
+    def _again(self, graph: FactorGraph, drawn: bool) -> Fit:
         """Fits of one field to ever other weights of its rows, each from where the last ended."""
-        shapes = [(own.scope, own.shape.sizes) for own in lone_cliques(graph)]
-        scopes, sizes = [scope for scope, _ in shapes], [size for _, size in shapes]
-        scalings: list[tuple[Tensor, Cholesky]] = []
+        scalings: list[tuple[Tensor, Scaling]] = []
         settings = copy(self.settings)
         most = OF_BP if self.estimator == "bp" else ITERATIONS_A_ROUND
         settings.max_iterations = min(settings.max_iterations, most)
-        settings.tolerance = max(settings.tolerance, TOLERANCE_A_ROUND)
+        settings.tolerance = max(settings.tolerance, OF_DRAWS if drawn else TOLERANCE_A_ROUND)
 
         def fit(samples: Samples, last: TabularModel | None) -> Fitted:
             flat = None if last is None else torch.cat([own.reshape(-1) for own in last.values])
             training = replace(self, settings=settings, begin=(flat, scalings))
             if self.estimator in COUNTS_ALONE:
-                return training._solve_counts(graph, clique_counts(scopes, sizes, samples), samples)
+                return training._solve_counts(graph, _all_counts(graph, samples), samples)
             return training._from_samples(graph, samples)
 
         return fit
@@ -224,8 +225,8 @@ class FieldTraining:
                 objective = Autograd(model, list(rows.chunks(CHUNK)), one_hot_pseudolikelihood)
             else:
                 objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
-        seen = (samples, counted) if len(samples) and self._scales(graph) else None
-        return self._minimise(objective, seen, samples.total)
+        at = self._begin(graph, samples.total, samples, counted=counted)
+        return self._minimise(objective, *at)
 
     def from_counts(
         self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None = None
@@ -256,15 +257,12 @@ class FieldTraining:
             return self._boltzmann(graph, counts, some)
         inference = JunctionTree() if self.estimator == "ml" else LOOPY
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
-        seen = None
-        if some is not None and self._scales(graph):
-            seen = some, count_blankets(graph, some)
-        weight = float(counts.weights.sum())
+        at = self._begin(graph, float(counts.weights.sum()), some, counts)
         if self.estimator == "ml":
-            return self._minimise(objective, seen, weight)
+            return self._minimise(objective, *at)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TrainingWarning)  # the error says it
-            outcome = self._minimise(objective, seen, weight)
+            outcome = self._minimise(objective, *at)
         if outcome.failed:
             other = self._for_wide if JunctionTree().refuses(graph) else "ml"
             raise TrainingError(
@@ -312,19 +310,13 @@ class FieldTraining:
 
     def _boltzmann(self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None) -> Fitted:
         """The field by persistent contrastive divergence."""
-        own, weight, at = self.settings, float(counts.weights.sum()), None
-        if self._scales(graph):
-            if some is not None:
-                at = self._begin(graph, (some, count_blankets(graph, some)), weight)
-            else:
-                start, rows = boltzmann.independent_rows(graph, counts, own.random_state)
-                curvature = feature_covariance(graph, rows) * (weight / len(rows))
-                at = start, Cholesky.of(curvature, start, max(own.l2, 1.0))
+        own = self.settings
+        start, scaling = self._begin(graph, float(counts.weights.sum()), some, counts)
         return boltzmann.learn(
             graph,
             counts,
-            at,
-            last=self.begin[0],
+            start,
+            scaling,
             l2=own.l2,
             iterations=own.max_iterations,
             seed=own.random_state,
@@ -461,30 +453,45 @@ class FieldTraining:
         problems = neighbourhoods(graph, self.settings.auxiliary)
         return lap.problem_blocks(problems, own=True, missing=missing)
 
-    def _scales(self, graph: FactorGraph) -> bool:
-        """Whether the search is in coordinates in which the curvature is about one."""
-        return not self.settings.l1 and parameter_count(graph) <= MOST_PARAMETERS
-
-    def _begin(self, graph: FactorGraph, seen: _Seen, weight: float) -> tuple[Tensor, Cholesky]:
-        """Where a search begins, and coordinates that suit the samples that are `seen`."""
-        last, known = self.begin
-        if not known:
-            known.append(starting_point(self.settings, graph, seen, weight))
-        start, scaling = known[0]
-        return (start if last is None else last), scaling
-
-    def _minimise(
-        self, objective: Objective[TabularModel], seen: _Seen | None, weight: float
-    ) -> Fitted:
-        """The field of least value, in coordinates that suit the samples where some are `seen`.
+    def _begin(
+        self,
+        graph: FactorGraph,
+        weight: float,
+        some: Samples | None,
+        counts: CliqueCounts | None = None,
+        counted: BlanketPseudolikelihood | None = None,
+    ) -> tuple[Tensor | None, Scaling | None]:
+        """Where a search begins, and coordinates that suit (some of) the samples, or their counts.
 
         `weight`: that of all samples of the objective.
         """
+        last, known = self.begin
+        if self.settings.l1 or not weight:
+            return last, None
+        if not known and some is not None and parameter_count(graph) <= MOST_PARAMETERS:
+            counted = counted or count_blankets(graph, some)
+            known.append(starting_point(self.settings, graph, (some, counted), weight))
+        elif not known:
+            if counts is None:
+                assert some is not None  # noqa: S101 - one of them is given
+                counts = _all_counts(graph, some)
+            data = [table / weight for table in counts.counts]
+            model = independent_field(graph, data)
+            ridge = max(2 * self.settings.l2, RIDGE_OF_CHAINS if self.estimator == "pcd" else RIDGE)
+            start = torch.cat([own.flatten() for own in model.values])
+            known.append((start, independent_coordinates(model, data, weight, ridge)))
+        start, scaling = known[0]
+        if last is None:
+            return start, scaling
+        return last, scaling.around(last)
+
+    def _minimise(
+        self, objective: Objective[TabularModel], start: Tensor | None, scaling: Scaling | None
+    ) -> Fitted:
+        """The field of least value, from a start and in coordinates that suit the samples."""
         own, tolerance = self.settings, self.settings.tolerance
         optimiser = OWLQN if own.l1 else LBFGS
-        start = scaling = None
-        if seen is not None:
-            start, scaling = self._begin(objective.model.graph, seen, weight)
+        if start is not None and scaling is not None:
             # One unit is about one standard error there: far below that, only rounding is left.
             tolerance *= 100
             # What is left to gain, not the whole value, is what the optimiser compares with.
@@ -501,6 +508,13 @@ class FieldTraining:
             checkpoint=self.checkpoint,
             resume=self.resume,
         )
+
+
+def _all_counts(graph: FactorGraph, samples: Samples) -> CliqueCounts:
+    """Counts of all cliques."""
+    cliques = lone_cliques(graph)
+    scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
+    return clique_counts(scopes, sizes, samples)
 
 
 def _solve_counted(

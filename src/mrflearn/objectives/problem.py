@@ -11,6 +11,7 @@ sees w.
 
     diagonal:   w = sizes * u                   sizes = 1 / sqrt(curvature along each parameter)
     Cholesky:   w = origin + L'^-1 u            L L' = the curvature at the origin
+    centred pairs: `objectives.independent`
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, replace
-from typing import Any, TypeAlias, final
+from typing import Any, Protocol, final
 
 import numpy as np
 import torch
@@ -158,6 +159,10 @@ class Diagonal:
 
     sizes: Vector
 
+    def around(self, origin: Vector) -> Diagonal:  # noqa: ARG002 - it has none
+        """The same units, counted from an origin."""
+        return self
+
     def natural(self, scaled: Vector) -> Vector:
         """The parameters w of scaled coordinates u."""
         return scaled * self.sizes
@@ -187,6 +192,9 @@ class Cholesky:
         diagonal.mul_(1.001).add_(2 * l2 + 1e-3 * diagonal.mean() + 1e-12)
         return cls(torch.linalg.cholesky(ridged), origin)
 
+    def around(self, origin: Vector) -> Cholesky:
+        return replace(self, origin=origin)
+
     def natural(self, scaled: Vector) -> Vector:
         return self.origin + _solve(self.factor.T, scaled, upper=True)
 
@@ -202,7 +210,16 @@ def _solve(triangle: Tensor, vector: Tensor, *, upper: bool) -> Tensor:
     return found.squeeze(1)
 
 
-Scaling: TypeAlias = Diagonal | Cholesky
+class Scaling(Protocol):
+    """Any such coordinates."""
+
+    def around(self, origin: Vector, /) -> Scaling: ...
+
+    def natural(self, scaled: Vector, /) -> Vector: ...
+
+    def scaled(self, natural: Vector, /) -> Vector: ...
+
+    def pull_back(self, gradient: Vector, /) -> Vector: ...
 
 
 # The objective with its penalty, as optimisers see it.

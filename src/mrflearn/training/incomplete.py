@@ -20,16 +20,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.features.observations import Samples
-from mrflearn.graph.evidence import touching
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.pseudolikelihood import conditional_scores
 from mrflearn.training.outcome import Outcome
 
 LIMITS = (4096, 1024, 256, 64, 16, 4, 1)  # completions of one row: the most that all rows can pay
-MANY, MANY_A_ROW = 10_000, 10  # completions of all rows together, the larger of the two
 DRAWS = 5  # of a row with more completions, in every round
+MANY, MANY_A_ROW = 10_000, DRAWS  # completions of all rows together, the larger of the two
 DRAWN_CELLS = 1 << 26
 ROUNDS = 60
 STOCHASTIC_ROUNDS = 20
@@ -105,12 +103,27 @@ class Completions:
 
     def _sweep(self, potentials: Potentials) -> None:
         """Draws what is missing, one variable after the other, given all the rest."""
-        rows = self.rows[self.listed :]
+        rows, graph = self.rows[self.listed :], potentials.graph
+        columns = self.gaps.any(dim=0).nonzero().squeeze(1).tolist()
+        tables = [potentials.factor_scores(k) for k in range(len(graph.groups))]
+        # Where each variable stands: the tables with its states last, and the other variables.
+        touching: dict[int, list[tuple[Tensor, list[Tensor]]]] = {column: [] for column in columns}
+        for column, parts in touching.items():
+            for group, table in zip(graph.groups, tables, strict=True):
+                for axis in range(group.arity):
+                    own = group.scope[:, axis] == column
+                    others = [group.scope[own, k] for k in range(group.arity) if k != axis]
+                    if bool(own.any()):
+                        parts.append((table[own].movedim(axis + 1, -1), others))
         for _ in range(SWEEPS):
-            for column in self.gaps.any(dim=0).nonzero().squeeze(1).tolist():
+            for column, parts in touching.items():
                 here = self.gaps[:, column].nonzero().squeeze(1)
-                own = touching(potentials, torch.tensor([column]))
-                scores = conditional_scores(own, rows[here])[:, column]
+                known = rows[here]
+                scores = known.new_zeros(len(here), int(graph.states[column])).to(potentials.dtype)
+                for table, others in parts:
+                    each = torch.arange(len(table), device=table.device)
+                    found = table[(each, *(known[:, other] for other in others))]
+                    scores += found.sum(dim=-2)
                 chances = scores.softmax(dim=-1).double()
                 rows[here, column] = torch.multinomial(chances, 1).squeeze(1)
 
