@@ -232,16 +232,16 @@ def circuit_loop(
             if (belief > 0) & (share < least):
                 least = share
             for i in range(number(begin[j]), number(begin[j + one])):
-                belief, entry = values[i] * share, number(kept[i])
+                belief, e = values[i] * share, number(kept[i])
                 if (share > 0) & (belief < least):
                     least = belief
-                marginals[states[leaf[entry]]] += belief
+                marginals[states[leaf[e]]] += belief
                 if width > 0:
-                    beliefs[children[a + entry]] += belief
+                    beliefs[children[a + e]] += belief
                 if width > 1:
-                    beliefs[children[b + entry]] += belief
+                    beliefs[children[b + e]] += belief
                 for c in range(6, 4 + width):
-                    beliefs[children[number(cliques[k, c]) + entry]] += belief
+                    beliefs[children[number(cliques[k, c]) + e]] += belief
     if least < smallest:
         log_z[:] = np.nan
 
