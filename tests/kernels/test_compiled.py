@@ -5,18 +5,20 @@ from __future__ import annotations
 import itertools
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from mrflearn import CRF
 from mrflearn.errors import SettingsError
-from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.graph.potentials import DenseTable, Potentials, dense_potentials
+from mrflearn.inference.circuit import make_circuit
 from mrflearn.inference.sampling import Conditionals
 from mrflearn.kernels import chain_search, compiled
 from mrflearn.kernels.chain_sums import Steps
 from mrflearn.kernels.compiled import Compiled, viterbi_loop
-from support.fields import random_field
+from support.fields import SHAPES, random_field, tiny_field
 
 DTYPES = [torch.float32, torch.float64]
 
@@ -129,3 +131,35 @@ def test_short_jobs_do_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch
 def test_without_numba_tensor_operations_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)  # importing it raises ImportError
     assert compiled._compile.__wrapped__(viterbi_loop) is None
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_circuits_answer_the_same(fast: pytest.MonkeyPatch, name: str) -> None:
+    """Of zeros, impossible evidence, and what leaves double precision."""
+    for seed in range(3):
+        field = tiny_field(name, seed, forbidden=0.2 * seed)
+        circuit = make_circuit(field)
+        if circuit is None:
+            continue
+        # Any states may be allowed or not: of some columns nothing is possible.
+        count = field.graph.variables * field.graph.most_states
+        allowed = (np.random.default_rng(seed).random((count, 6)) < 0.8).astype(np.float64)
+        log_z, marginals = circuit.answer(allowed)
+        with fast.context() as plain:
+            plain.setenv("MRFLEARN_COMPILE", "never")
+            expected, twins = circuit.answer(allowed)
+        np.testing.assert_allclose(log_z, expected, atol=1e-12)
+        np.testing.assert_allclose(marginals[: len(twins)], twins, atol=1e-12)
+
+
+def test_circuits_refuse_the_same_numbers(fast: pytest.MonkeyPatch) -> None:
+    """A product of three messages of 1e-200."""
+    near = torch.tensor([[0.0, -460.0], [-460.0, 0.0]])
+    circuit = make_circuit(dense_potentials([2] * 4, [([0, i], near) for i in (1, 2, 3)]))
+    assert circuit is not None
+    allowed = np.array([[1.0, 1, 1, 0, 1, 0, 1, 0]]).T
+    for mode in ("always", "never"):
+        fast.setenv("MRFLEARN_COMPILE", mode)
+        with pytest.raises(FloatingPointError):
+            circuit.answer(allowed)
+        assert circuit.answer(np.ones((8, 1)))[1].T.round(9).tolist() == [[0.5] * 8]

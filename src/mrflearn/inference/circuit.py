@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Decoding, insist
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.kernels.compiled import CIRCUIT, Loop
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -42,6 +44,8 @@ MOST_DENSE = 2**26  # entries of all tables, looked through once for those that 
 MOST_ENTRIES = 2**22  # possible entries that are written out
 AT_ONCE = 2**15  # entries times evidences that are worked on together, so that caches hold them
 TINY = 1e-250  # the least weight of a possible entry beside the largest of its table
+MOST_CHILDREN = 64  # of a clique, in the table that the compiled loop reads
+ENTRY_SECONDS = 20e-9  # of numpy for one entry and one evidence, until the loop is compiled
 MOST_JOINT = 2**16  # joint states of variables asked about together
 
 
@@ -92,6 +96,9 @@ class Circuit:
         Raises `FloatingPointError` where numbers leave the range of double precision.
         """
         n = allowed.shape[1]
+        few = all(len(level.slots) <= MOST_CHILDREN for level in self.levels)
+        if few and (loop := CIRCUIT.after(ENTRY_SECONDS * len(self.weights) * n)):
+            return self._answer_compiled(loop, allowed)
         cells, totals = np.empty((self.cells, n)), np.empty((self.cells, n))
         values = allowed[self.state]
         values *= self.weights[:, None]
@@ -127,6 +134,51 @@ class Circuit:
         found = np.zeros((states[-1] + 1 if len(states) else 0, values.shape[1]))
         found[states] = np.add.reduceat(values[order], starts, axis=0)
         return found
+
+    def _answer_compiled(self, loop: Loop, allowed: Array) -> tuple[Array, Array]:
+        log_z = np.repeat(self.offset[None], allowed.shape[1], axis=0)
+        marginals = np.zeros(allowed.shape[::-1])
+        weights, states, *structure = self._flat
+        smallest = np.finfo(np.float64).tiny
+        for own, z, found in zip(allowed.T, log_z, marginals, strict=True):
+            loop(weights * own[states], states, *structure, smallest, z, found)
+        if np.isnan(log_z).any():
+            raise FloatingPointError
+        return log_z.T, marginals.T
+
+    @cached_property
+    def _flat(self) -> tuple[NDArray[Any], ...]:
+        """What `circuit_loop` reads: leaves are the different pairs of a weight and a state."""
+        weights, weight = np.unique(self.weights, return_inverse=True)
+        count = int(self.state.max()) + 1
+        pairs, leaf = np.unique(weight * count + self.state, return_inverse=True)
+        # Entries of a level without a child come first: no slot may begin before its array.
+        children = [np.zeros(len(self.weights), dtype=np.int64)]
+        at, width = len(self.weights), max(2, *(len(level.slots) for level in self.levels), 0)
+        first, rows = [], []
+        root = np.ones(self.cells, dtype=np.bool_)
+        for level in self.levels:
+            first.append(level.entries.start + level.starts)
+            table = np.zeros((len(level.cliques), 4 + width), dtype=np.int64)
+            table[:, 0] = level.cells.start + level.cliques
+            table[:, 1] = level.components
+            for i, (length, cells, *_) in enumerate(level.slots):
+                table[:, 3] += level.starts[level.cliques] < length
+                table[:, 4 + i] = at - level.entries.start
+                at += length
+                children.append(cells)
+                root[cells] = False
+            rows.append(table)
+        cliques = np.concatenate([*rows, np.full((1, 4 + width), self.cells)])
+        cliques[:-1, 2] = root[cliques[:-1, 0]]
+        return (
+            weights[pairs // count],
+            (pairs % count).astype(np.uint32),
+            leaf.astype(np.min_scalar_type(len(pairs))),
+            np.append(np.concatenate(first), len(self.weights)).astype(np.uint32),
+            np.concatenate(children).astype(np.uint32),
+            cliques,
+        )
 
 
 # Answers to evidence, one or many.

@@ -161,3 +161,89 @@ def gibbs_loop(
             for s in range(states):
                 state += sums[s] <= threshold
             chains[variables[k], n] = state
+
+
+def circuit_loop(
+    leaves: Array,  # the weight of each, 0 where evidence does not allow it
+    states: Array,  # of each leaf: the number of its state among all variables'
+    leaf: Array,  # of each entry
+    first: Array,  # entry of each cell, and their number
+    children: Array,  # the cells that entries multiply
+    cliques: Array,  # first cell, component, whether a root, children, where each begins; ends
+    smallest: float,  # positive number that is held in full precision
+    log_z: Array,  # in and out: of each component; nan where a number is below `smallest`
+    marginals: Array,  # in (zero) and out: of the states of all variables
+) -> None:
+    """Passes up a circuit, and down again over what is possible: `Circuit.answer`.
+
+    Indices are unsigned, so that none is looked at for being negative, and what is possible is
+    listed without branches, which could not be predicted: together they make it twice as fast.
+    """
+    number, one, last, cells = np.uint64, np.uint64(1), len(cliques) - 1, np.empty(len(first) - 1)
+    beliefs, possible = np.empty(len(cells)), np.empty(len(first), np.uint32)  # cells
+    kept, values = np.empty(len(leaf) + 1, np.uint32), np.empty(len(leaf) + 1)  # possible entries
+    begin, ends = np.empty(len(first) + 1, np.uint32), np.zeros(last + 1, np.int64)
+    tops, least, count, entries = np.empty(last), 1.0, number(0), number(0)
+    for k in range(last):
+        width, top, low = cliques[k, 3], 0.0, 1.0
+        a, b = number(cliques[k, 4]), number(cliques[k, 5])
+        for cell in range(number(cliques[k, 0]), number(cliques[k + 1, 0])):
+            possible[count] = cell
+            begin[count] = entries
+            total = 0.0
+            for entry in range(number(first[cell]), number(first[cell + one])):
+                value = leaves[leaf[entry]]
+                able = value > 0
+                if width > 0:
+                    value *= cells[children[a + entry]]
+                    able &= cells[children[a + entry]] > 0
+                if width > 1:
+                    value *= cells[children[b + entry]]
+                    able &= cells[children[b + entry]] > 0
+                for i in range(6, 4 + width):
+                    value *= cells[children[number(cliques[k, i]) + entry]]
+                    able &= cells[children[number(cliques[k, i]) + entry]] > 0
+                if able & (value < least):
+                    least = value
+                kept[entries] = entry
+                values[entries] = value
+                entries += number(able)
+                total += value
+            cells[cell] = total
+            count += number(total > 0)
+            if total > top:
+                top = total
+            if (total > 0) & (total < low):
+                low = total
+        log_z[cliques[k, 1]] += np.log(top) if top > 0 else -np.inf
+        scale = 1 / top if top > 0 else 1.0
+        least = min(least, low * scale)
+        for cell in range(number(cliques[k, 0]), number(cliques[k + 1, 0])):
+            cells[cell] *= scale
+        ends[k + 1], tops[k] = count, top
+        for j in range(number(ends[k]), count):
+            beliefs[possible[j]] = cliques[k, 2]
+    begin[count] = entries
+    for k in range(last - 1 if least >= smallest else -1, -1, -1):
+        width, a, b = cliques[k, 3], number(cliques[k, 4]), number(cliques[k, 5])
+        for j in range(number(ends[k]), number(ends[k + 1])):
+            belief = beliefs[possible[j]]
+            share = belief / (cells[possible[j]] * tops[k])
+            if (belief > 0) & (share < least):
+                least = share
+            for i in range(number(begin[j]), number(begin[j + one])):
+                belief, e = values[i] * share, number(kept[i])
+                if (share > 0) & (belief < least):
+                    least = belief
+                marginals[states[leaf[e]]] += belief
+                if width > 0:
+                    beliefs[children[a + e]] += belief
+                if width > 1:
+                    beliefs[children[b + e]] += belief
+                for c in range(6, 4 + width):
+                    beliefs[children[number(cliques[k, c]) + e]] += belief
+    if least < smallest:
+        log_z[:] = np.nan
+
+
+CIRCUIT = Compiled(circuit_loop)
