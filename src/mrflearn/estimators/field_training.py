@@ -359,8 +359,7 @@ class FieldTraining:
         seen = list(rows.map_totals(task, itemgetter(1)))
         pairs = zip(seen, cliques, strict=True)
         tables = tuple(own.T.reshape(len(group), *group.shape.sizes) for own, group in pairs)
-        weight = seen[0].sum(dim=0)[:1]
-        return self.from_counts(graph, CliqueCounts(tables, weight), first)
+        return self.from_counts(graph, CliqueCounts(tables, seen[0].sum(dim=0)[:1]), first)
 
     def _lap_of_shards(
         self, graph: FactorGraph, count: CountShard, rows: Held[PathLike | SampleTable]
