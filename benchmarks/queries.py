@@ -52,8 +52,9 @@ def compare(name: str, field: Potentials, given: Evidence, asked: list[Evidence]
         "no circuit" if compiled.circuit is None else f"{len(compiled.circuit.weights):,} entries"
     )
     print(
-        f"{name:32s} compiled in {took:.2f} s ({size}); first asked {first:.2f} s, then {1e3 * median(ours):.1f} ms, anew "
-        f"{1e3 * median(anew):.0f} ms: {ratio:.1f}x; marginals apart {apart:.0e}",
+        f"{name:32s} compiled in {took:.2f} s ({size}); first asked {first:.2f} s, "
+        f"then {1e3 * median(ours):.1f} ms, anew {1e3 * median(anew):.0f} ms: "
+        f"{ratio:.1f}x; marginals apart {apart:.0e}",
         flush=True,
     )
     return apart < 1e-6
