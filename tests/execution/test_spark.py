@@ -27,8 +27,10 @@ from mrflearn.objectives.field_objectives import Criterion
 from support import tasks
 from support.command import run
 from support.labelled_fields import assert_partitions_add_up, labelled
+from support.spark_cluster import WITHOUT_SPARK
 from support.text_shards import assert_same_moments, write_shards
 
+pytest.importorskip("pyspark", reason=WITHOUT_SPARK)
 pytestmark = [
     # py4j leaves sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

@@ -13,9 +13,10 @@ import pytest
 
 import mrflearn
 from mrflearn.errors import DataError, SettingsError
+from support.spark_cluster import WITHOUT_SPARK
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'mrflearn[spark]'")
+pytest.importorskip("pyspark", reason=WITHOUT_SPARK)
 
 from mrflearn import spark  # noqa: E402
 from mrflearn.spark import answers  # noqa: E402

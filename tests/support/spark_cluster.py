@@ -25,12 +25,13 @@ from mrflearn.execution.spark import Spark
 LOOPBACK = "127.0.0.1"
 PATIENCE = 180.0  # seconds until a process must have said that it is there
 ROOT = Path(__file__).parents[2]
+WITHOUT_SPARK = "pyspark is not installed: pip install 'mrflearn[spark]'"
 
 
 def why_not() -> str | None:
     """What is missing for a cluster, or None."""
     if importlib.util.find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install 'mrflearn[spark]'"
+        return WITHOUT_SPARK
     if importlib.util.find_spec("pandas") is None or importlib.util.find_spec("grpc") is None:
         return "pandas and grpcio are not installed: pip install 'mrflearn[spark]'"
     if shutil.which("java") is None:
