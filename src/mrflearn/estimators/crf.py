@@ -441,8 +441,8 @@ class CRF(crf_weights.ChainWeights):
             all_transitions=self.all_possible_transitions,
         )
         make = ToBatch(templates, seen.class_weight(self.class_weight, names))
-        told = (seen.sequences, seen.tokens, seen.pairs, torch.from_numpy(seen.state[2]))
-        batch = HeldBatch(blocks.then(make), range(seen.sequences), seen.tokens, told)
+        known = (seen.sequences, seen.tokens, seen.pairs, torch.from_numpy(seen.state[2]))
+        batch = HeldBatch(blocks.then(make), range(seen.sequences), seen.tokens, known)
         return Numbering(names, closed=True), templates, batch
 
     def _check_order(self) -> None:

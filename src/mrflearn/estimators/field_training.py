@@ -85,7 +85,7 @@ CHUNK = 16_384
 CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
 MOST_PARAMETERS = 1000  # of a search in coordinates of their covariance, a square table
 RIDGE, RIDGE_OF_CHAINS = 0.1, 1.0  # the least curvature that a parameter's unit is chosen by
-# Loopy messages on strongly coupled fields circle without damping.  Those that come to rest do so
+# Loopy messages on strongly coupled fields circle without damping.  Those that converge do so
 # within a few dozen sweeps of the last evaluation's; others need not take long to be refused.
 LOOPY = BeliefPropagation(damping=0.3, max_sweeps=200)
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity

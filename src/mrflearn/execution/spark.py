@@ -136,7 +136,7 @@ class Spark(Executor):
 
         Of a DataFrame no row passes through the driver.  `make` is given a `pyarrow.Table` for each
         block, some rows of one partition; they are in the order of `collect` unless there are
-        fewer partitions than cores, which are then dealt out anew.
+        fewer partitions than cores, which are then repartitioned.
         """
         if hasattr(items, "mapInArrow"):
             if self._partitions(items) < self._cores:

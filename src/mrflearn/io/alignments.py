@@ -94,22 +94,20 @@ class Alignment:
         return self.values
 
     def remarks(self, *, chosen: bool = False, dropped: bool = False) -> list[str]:
-        """What was read otherwise than written, as options of the command line would change it.
+        """What was read otherwise than written, and which argument changes it.
 
         `chosen`: the molecule was not taken from the letters; `dropped`: insertions were left out.
         """
         found = []
         if self.molecule != "protein" and not chosen:
-            found.append(
-                f"all letters are bases: {self.molecule}; --molecule names another alphabet"
-            )
+            found.append(f"all letters are bases: {self.molecule}; molecule= names other letters")
         if self.unknown:
             found.append(f"{self.unknown:,} letters outside the {self.molecule} alphabet are gaps")
         hollow = int(((self.values == 0).mean(axis=0) > MOSTLY).sum())
         if hollow and not (dropped or self.inserts):
             found.append(
                 f"{hollow} of {self.values.shape[1]} columns are gaps in most sequences; "
-                "where lower case marks insertions, --drop-inserts leaves them out"
+                "where lower case marks insertions, drop_inserts=True leaves them out"
             )
         return found
 

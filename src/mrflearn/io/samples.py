@@ -582,13 +582,13 @@ def _for_array(table: SampleTable) -> States:
 
 def arrow_samples(rows: Any) -> SampleTable:
     """The samples of a table of pyarrow."""
-    return _of_columns(tuple(rows.schema.names), arrow_columns(rows), None)
+    names = tuple(rows.schema.names)
+    return _of_columns(names, arrow_columns(rows), ColumnKinds(len(names)))
 
 
 def _of_columns(
-    names: tuple[str, ...], columns: Sequence[Column], kinds: ColumnKinds | None
+    names: tuple[str, ...], columns: Sequence[Column], kinds: ColumnKinds
 ) -> SampleTable:
     """The samples of columns; `kinds` are those of earlier rows."""
-    kinds = ColumnKinds(len(names)) if kinds is None else kinds
     values, spins, labels = kinds.resolve(names, *_stacked(columns))
     return SampleTable(names, values, spins, labels=labels)

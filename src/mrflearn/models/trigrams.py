@@ -77,7 +77,7 @@ class TrigramModel:
     """Scores of words, vectors of words for both distances, and sparse scores with their codes.
 
     Sparse scores are named "pairs" (next to each other), "skips" (one word between) and "triples",
-    then "order4" and "order5", whose codes are told of by `LongerScores`.
+    then "order4" and "order5", whose codes are described at `LongerScores`.
     """
 
     unary: Float[Tensor, " c"]
