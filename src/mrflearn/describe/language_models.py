@@ -14,7 +14,7 @@ from mrflearn.describe.blocks import Data, Facts, Nats, Note, Picture, Table, sh
 from mrflearn.describe.description import Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
-from mrflearn.evaluation.similarity import CosineSpace, judge
+from mrflearn.evaluation.similarity import AnalogyAccuracy, CosineSpace, judge
 from mrflearn.io.corpus import UNKNOWN, write_sentences
 from mrflearn.io.files import write_csv
 
@@ -80,11 +80,8 @@ class SpaceDescription(Description):
         """The agreement with people's scores of word pairs, or the analogies answered right."""
         try:
             found = judge(CosineSpace(self.model.vocabulary_.words, self.model.vectors_), file)
-            return [
-                Facts(
-                    asdict(found) | (shares(found, "accuracy") if "accuracy" in vars(found) else {})
-                )
-            ]
+            more = shares(found, "accuracy") if isinstance(found, AnalogyAccuracy) else {}
+            return [Facts(asdict(found) | more)]
         except DataError as error:
             if hasattr(self.model, "log_likelihood"):
                 error.problem += (
