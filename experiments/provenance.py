@@ -1,11 +1,12 @@
-"""Which code made a row: a hash of the files a measurement imports, and which rows are behind it.
+"""Which code made a row: a hash of the code a measurement imports, and which rows are behind it.
 
     python experiments/provenance.py            # how many rows of each experiment are up to date
     python experiments/provenance.py --list     # the points that would have to be run again
 
 The files are found by following the `import` statements of the script that measures, through this
 library's packages to the modules in which the names are defined.  Modules that are imported by a
-computed name (the library does so for its command line and for users' own features) do not count.
+computed name (the library does so for its command line and for users' own features) do not count;
+nor do comments, docstrings and blank lines, so that what is said about code makes no row stale.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import io
 import json
+import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -25,15 +28,36 @@ from mrflearn._lazy import public_names
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 CURRENT = "this code"
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+@cache
 def source_hash(script: Path) -> str:
-    """Of what the files in `files_of(script)` hold, by their names."""
+    """Of the code in the files of `files_of(script)`, by their names, when it was first asked."""
     digest = hashlib.sha256()
     for path in sorted(files_of(script.resolve())):
-        digest.update(f"{path.relative_to(ROOT)}\0".encode())
-        digest.update(path.read_bytes())
+        digest.update(f"{path.relative_to(ROOT)}\0{_code(path)}".encode())
     return digest.hexdigest()[:12]
+
+
+@cache
+def _code(path: Path) -> str:
+    return bare_code(path.read_text(encoding="utf-8"))
+
+
+def bare_code(text: str) -> str:
+    """The lines without comments and docstrings, those that are left; the same in every Python."""
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            first = node.body[0]
+            for row in range(first.lineno - 1, first.end_lineno or first.lineno):
+                lines[row] = ""
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 @cache

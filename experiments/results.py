@@ -82,15 +82,18 @@ def _code(script: Path | None) -> Row:
     path = None if script is None else script.resolve()
     if path is None or ROOT not in path.parents:
         return {}
-    return {"code": str(path.relative_to(ROOT)), "source": _hash(path)}
-
-
-_hash = cache(source_hash)  # as the code was when this process first asked
+    return {"code": str(path.relative_to(ROOT)), "source": source_hash(path)}
 
 
 @cache
 def _commit() -> str | None:
-    """The commit of this code; "-dirty" if some of it is not committed."""
+    """The commit of this code; "-dirty" if some of it is not committed.
+
+    An archive that git made has no repository, but the commit in a file.
+    """
+    archived = (HERE / "COMMIT").read_text(encoding="utf-8").strip()
+    if not archived.startswith("$"):
+        return archived
     commit = _git("rev-parse", "--short", "HEAD")
     dirty = commit is not None and _git("status", "--porcelain", "--", ":/*.py")
     return f"{commit}-dirty" if dirty else commit

@@ -89,6 +89,15 @@ def test_rows_of_other_code_are_told_from_those_of_this(tmp_path: Path) -> None:
     assert provenance.state({"commit": None}) == "no commit"
 
 
+def test_remarks_make_no_row_stale_but_code_does() -> None:
+    bare = provenance.bare_code('"""Of a module."""\nX = "# no remark"  # a remark\n')
+    assert bare == 'X = "# no remark"'
+    said = 'def f():\n    """What it does,\n\n    at length."""\n    for k in a:\n        b(k)\n'
+    assert provenance.bare_code(said) == "def f():\n    for k in a:\n        b(k)"
+    inside, after = "for k in a:\n    b()\n    c()\n", "for k in a:\n    b()\nc()\n"
+    assert provenance.bare_code(inside) != provenance.bare_code(after)
+
+
 def test_the_code_of_a_row_is_what_its_script_imports() -> None:
     names = {str(p.relative_to(ROOT)) for p in provenance.files_of(FOLDER / "lap" / "measure.py")}
     assert "experiments/lap/measure.py" in names
