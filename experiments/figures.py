@@ -1,6 +1,6 @@
-"""The tables of figures on pages, from committed rows and outputs of benchmarks: `make figures`.
+"""Reports and tables of figures on pages, of committed rows and outputs: `make figures`.
 
-    python experiments/figures.py            # writes them into the pages, and the reports
+    python experiments/figures.py            # writes the reports, their page, and the tables
     python experiments/figures.py --check    # says which pages are not as their sources are
 
 A table stands between `<!-- figures: NAME -->` and `<!-- end of figures -->`, NAME being a function
@@ -12,11 +12,16 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from itertools import chain
 from math import inf
+from pathlib import Path
 
+import reproduce
 from provenance import ROOT
 from provenance import main as list_rows
 from sources import (
@@ -441,10 +446,28 @@ def unsupported() -> list[str]:
     return [line.split(" | ")[0].lstrip("| ") for line in how_fast() if UNSEEN in line]
 
 
+def draw_reports() -> None:
+    """The reports that are not as their rows are, with their pictures, and the page of all."""
+    for name in reproduce.EXPERIMENTS:
+        folder = reproduce.folder_of(name, "full")
+        with tempfile.TemporaryDirectory() as made:
+            if not (folder / "rows.jsonl").exists():
+                continue
+            shutil.copy(folder / "rows.jsonl", made)
+            script = str(folder.parent / "run.py")
+            words = [sys.executable, script, "--scale", "full", "--only-draw", "--output", made]
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+            if (Path(made) / "report.md").read_bytes() != (folder / "report.md").read_bytes():
+                shutil.copytree(made, folder, dirs_exist_ok=True)
+    reproduce.write_page("full", [])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--check", action="store_true", help="write nothing, look at tables alone")
     options = parser.parse_args()
+    if not options.check:
+        draw_reports()
     stale = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from support.experiments import FOLDER, experiment_module
+from support.experiments import FOLDER, experiment_module, run_experiment
 
 ROOT = FOLDER.parent
 figures = experiment_module("", "figures")
@@ -65,6 +66,22 @@ def test_pages_quote_the_same_figures(name: str) -> None:
         assert found is not None, f"{page} does not quote it as {pattern}"
         quoted[page] = [float(number.replace(",", "")) for number in found.groups()]
     assert len({tuple(numbers) for numbers in quoted.values()}) == 1, quoted
+
+
+WITH_ROWS = [e for e in reproduce.EXPERIMENTS if (FOLDER / e / "results-full/rows.jsonl").exists()]
+
+
+@pytest.mark.parametrize("name", WITH_ROWS)
+def test_reports_are_as_their_rows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("mrflearn.plots.figure.save", lambda figure, path: None)
+    folder = FOLDER / name / "results-full"
+    shutil.copy(folder / "rows.jsonl", tmp_path)
+    run_experiment(name, "--scale", "full", "--only-draw", "--output", str(tmp_path))
+    made = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert made == (folder / "report.md").read_text(encoding="utf-8"), "run `make figures`"
 
 
 def test_the_page_of_results_is_made_of_the_reports() -> None:
