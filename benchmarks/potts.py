@@ -149,7 +149,8 @@ def main() -> None:
     if structure is not None and not structure.exists():
         structure = alignment.parent / structure
     field, ours = measure(alignment, options.device, ignore_gaps=options.ignore_gaps)
-    published = json.loads(options.published.read_text())["families"].get(alignment.name, {})
+    peers = json.loads(options.published.read_text())
+    published = peers["families"].get(alignment.name, {})
     if options.matrix is not None:
         other = strongest(read_contacts(options.matrix), len(ours["contacts"]))
         ours["shared_with_matrix"] = len({*other} & {*ours["contacts"]}) / len(other)
@@ -160,6 +161,8 @@ def main() -> None:
         columns = len(field.contacts_)
         scores |= {name: ranks(own["contacts"], columns) for name, own in published.items()}
         judged = precision(field, structure, scores)
+        known = peers.get("precision", {}).get(alignment.name, {})
+        judged += [f"precision of {name}: {shares}" for name, shares in known.items()]
         ours["precision"] = judged
     if options.json:
         print(json.dumps({"family": alignment.name, "ours": ours, "published": published}))

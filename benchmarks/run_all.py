@@ -55,7 +55,9 @@ BENCHMARKS = {
     "tagger": Benchmark("Taggers", ("setup_peers.py", "tagger"), ("--only", "english")),
     "composite": Benchmark("Charts", ("setup_peers.py", "composite"), (), needs_data=False),
     "plsa": Benchmark("Topics", ("setup_peers.py", "composite"), ()),
-    "potts": Benchmark("Potts fields", None, ()),
+    "potts": Benchmark(
+        "Potts fields", None, ("--structure", "1atzA.pdb"), ("--structure", "1atzA.pdb")
+    ),
     "fields": Benchmark("Tables of answers", None, ("--tables", "votes", "mixed", "words")),
     "uncertainty": Benchmark(
         "Standard errors", None, ("--replications", "10", "--bootstraps", "50"), needs_data=False

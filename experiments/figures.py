@@ -195,6 +195,20 @@ def _fields() -> Iterator[Figures]:
         [output("potts")],
         [{"where": "such a core, another time"}],
     )
+    ours, theirs = (_precision(name) for name in ("our scores", "CCMpredPy, with APC"))
+    yield Figures(
+        "contacts of 1atzA against its structure: precision of the strongest L/5, L/2, L",
+        ours,
+        f"CCMpredPy: **{theirs}**; CCMpred's exact optimum: {_precision('the optimum')} (L/5, L/2)",
+        [output("potts")],
+        [{"where": "its stored matrix"}],
+    )
+
+
+def _precision(name: str) -> str:
+    """Of the strongest contacts at least 6 columns apart, those that are in the structure."""
+    (line,) = printed("potts", rf"precision of {re.escape(name)}.*: (L/10 [^;\n]*)")
+    return " / ".join(re.findall(r"L(?:/[52])? ([\d.]+)", line))
 
 
 def _language_models() -> Iterator[Figures]:
