@@ -1,6 +1,6 @@
 """Which code made a row: a hash of the code a measurement imports, and which rows are behind it.
 
-    python experiments/provenance.py            # how many rows of each experiment are up to date
+    python experiments/provenance.py            # which outputs and how many rows are up to date
     python experiments/provenance.py --list     # the points that would have to be run again
 
 The files are found by following the `import` statements of the script that measures, through this
@@ -129,10 +129,12 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Prints the counts, and with `--list` the points, of all committed rows."""
+    """Prints the state of benchmarks' outputs, the counts and with `--list` the points of rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="every point not of this code")
     options = parser.parse_args(words)
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+        print(f"benchmarks/{path.stem}: {state(json.loads(path.read_text(encoding='utf-8')))}")
     for path in sorted(HERE.glob("*/results-*/rows*.jsonl")):
         rows = rows_of(path)
         counts = Counter(map(state, rows))
