@@ -15,17 +15,17 @@ from mrflearn.training.outcome import Row
 
 def write_report(rows: Rows, output: Path) -> str:
     """The table of perplexities; pictures go beside the rows."""
-    every = [{**row["point"], **row} for row in rows.latest() if "perplexity" in row]
-    lines = ["| text | scale | model | perplexity | seconds |", "|---|---|---|---|---|"]
-    for name, scale in dict.fromkeys((row["text"], row["scale"]) for row in every):
-        mine = [row for row in every if (row["text"], row["scale"]) == (name, scale)]
-        floor = mine[0].get("floor")
-        start = f"| {name} | {scale} |"
+    every = [{**row["point"], **row} for row in rows.latest()]
+    lines = ["| text | model | perplexity | held out | seconds |", "|---|---|---|---|---|"]
+    for name in dict.fromkeys(row["text"] for row in every):
+        mine = [row for row in every if row["text"] == name]
+        floor = next((row["floor"] for row in mine if row.get("floor")), None)
         if floor is not None:
-            lines.append(f"{start} (the text's own probabilities) | {floor:.2f} | |")
+            lines.append(f"| {name} | (the text's own probabilities) | {floor:.2f} | | |")
         for row in mine:
-            seconds = row.get("seconds", "")
-            lines.append(f"{start} {model_name(row)} | {row['perplexity']:.2f} | {seconds} |")
+            held = f"{row['held_out']:.2f}" if "held_out" in row else ""
+            cells = f"{row['perplexity']:.2f} | {held} | {row.get('seconds', '')}"
+            lines.append(f"| {name} | {model_name(row)} | {cells} |")
         if any(model_name(row) == "all three" for row in mine):
             _draw(name, mine, floor, output)
     text = "\n".join(lines) + "\n"
