@@ -107,18 +107,88 @@ def test_rows_of_other_code_are_told_from_those_of_this(tmp_path: Path) -> None:
 
 
 def test_remarks_make_no_row_stale_but_code_does() -> None:
-    bare = provenance.bare_code('"""Of a module."""\nX = "# no remark"  # a remark\n')
-    assert bare == 'X = "# no remark"'
+    assert provenance.bare_code('"""Of a module."""\nX = "# no remark"  # a remark\n') == [
+        "",
+        'X = "# no remark"',
+    ]
     said = 'def f():\n    """What it does,\n\n    at length."""\n    for k in a:\n        b(k)\n'
-    assert provenance.bare_code(said) == "def f():\n    for k in a:\n        b(k)"
-    inside, after = "for k in a:\n    b()\n    c()\n", "for k in a:\n    b()\nc()\n"
-    assert provenance.bare_code(inside) != provenance.bare_code(after)
+    kept = [line for line in provenance.bare_code(said) if line]
+    assert kept == ["def f():", "    for k in a:", "        b(k)"]
 
 
-def test_the_code_of_a_row_is_what_its_script_imports() -> None:
-    names = {str(p.relative_to(ROOT)) for p in provenance.files_of(FOLDER / "lap" / "measure.py")}
+def test_the_code_of_a_row_is_what_its_script_names() -> None:
+    names = {str(p.relative_to(ROOT)) for p in provenance.code_of(FOLDER / "lap" / "measure.py")}
     assert "experiments/lap/measure.py" in names
     assert "src/mrflearn/training/lap.py" in names  # through the lazy name of a package
     assert "src/mrflearn/training/newton.py" in names
     assert not any(own.startswith(("src/mrflearn/cli", "src/mrflearn/nn")) for own in names)
     assert "experiments/lap/report.py" not in names
+
+
+LIBRARY = """
+from other import CONSTANT, far
+import sideways as aside
+if TYPE_CHECKING:
+    from other import Typed
+
+def used(x: Typed) -> int:
+    return Kind().run(x) + CONSTANT
+
+class Kind(Base):
+    def run(self, x):
+        return aside.near(x)
+
+class Base:
+    pass
+
+def unused():
+    return far()
+
+register(setting)
+setting = 3
+"""
+OTHER = "CONSTANT = 4\ndef far():\n    return 5\nclass Typed:\n    pass\n"
+SIDEWAYS = "def near(x):\n    return x\ndef nearby():\n    return 2\n"
+
+
+def test_code_that_has_no_part_in_a_measurement_makes_no_row_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    sources = {"library": LIBRARY, "other": OTHER, "sideways": SIDEWAYS}
+
+    def code(number: int, **changed: tuple[str, str]) -> list[tuple[str, str]]:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        script = folder / "script.py"
+        script.write_text("from library import used\nprint(used(1))\n", encoding="utf-8")
+        for name, text in sources.items():
+            old, new = changed.get(name, ("", ""))
+            assert old in text
+            (folder / f"{name}.py").write_text(text.replace(old, new, 1), encoding="utf-8")
+        found = provenance.code_of(script)
+        return sorted((str(path.relative_to(folder)), own) for path, own in found.items())
+
+    plain = code(0)
+    for number, changed in enumerate(
+        [
+            {"library": ("far()", "7")},
+            {"other": ("return 5", "return 6")},
+            {"other": ("class Typed:\n    pass", "class Typed:\n    x = 1")},
+            {"sideways": ("return 2", "return 3")},
+        ],
+        start=1,
+    ):
+        assert code(number, **changed) == plain
+    for number, changed in enumerate(
+        [
+            {"library": ("+ CONSTANT", "- CONSTANT")},
+            {"library": ("class Base:\n    pass", "class Base:\n    x = 1")},
+            {"library": ("aside.near(x)", "aside.near(2 * x)")},
+            {"library": ("setting = 3", "setting = 4")},
+            {"other": ("CONSTANT = 4", "CONSTANT = 5")},
+            {"sideways": ("return x", "return -x")},
+        ],
+        start=10,
+    ):
+        assert code(number, **changed) != plain
