@@ -19,6 +19,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import torch
 from results import Point, Rows, Work, key
@@ -29,7 +30,7 @@ class Job:
     """A point and how it is measured.
 
     seconds: an estimate, on one core or the device.  data: whether data sets are needed.  share:
-    points of equal value follow one another and are done by one process, as what they read is kept.
+    points of equal value are done by one process, one after another, as what they read is kept.
     """
 
     point: Point
@@ -82,12 +83,11 @@ def _chosen(jobs: Iterable[Job], options: argparse.Namespace, request: Request) 
     wanted = [set(word.split(",")) for word in options.only or ()]
     done = set() if options.again else {key(row["point"]) for row in request.rows}
     own, of = map(int, options.share.split("/"))
-    number, last = -1, None
     for job in jobs:
-        number += job.share is None or job.share != last
-        last = job.share
+        # By name, not by place: which jobs there are may depend on rows that others write meanwhile.
+        group = key(job.point) if job.share is None else repr(job.share)
         values = {str(value) for value in job.point.values()}
-        if number % of != own - 1 or not all(word & values for word in wanted):
+        if crc32(group.encode()) % of != own - 1 or not all(word & values for word in wanted):
             continue
         if key(job.point) in done:
             continue
