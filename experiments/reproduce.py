@@ -32,7 +32,7 @@ EXPERIMENTS = (
     "scale",
 )
 # Their points depend on one another, and they measure them in an order of their own: no plan.
-UNPLANNED = {"lifted_lm": True, "composite": False}  # whether all of it needs data sets
+UNPLANNED = {"lifted_lm": True}  # whether all of it needs data sets
 
 
 def folder_of(name: str, scale: str) -> Path:
