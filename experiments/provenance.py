@@ -4,7 +4,8 @@
     python experiments/provenance.py --list     # the points that would have to be run again
 
 The code is found by following names from the script that measures: functions, classes and constants
-of this repository that it names, and those that they name in turn, a class with all its methods.
+of this repository that it names, and those that they name in turn.  A method of a class counts
+where anything is asked for an attribute of its name, or its class is derived from a library's.
 What is reached by a computed name (the library does so for its command line and for users' own
 features) does not count; nor do annotations, comments, docstrings and blank lines, so that neither
 what is said about code nor code that has no part in a measurement makes its row stale.
@@ -30,6 +31,8 @@ from mrflearn._lazy import public_names
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 CURRENT = "this code"
+PLAIN_BASES = ("NamedTuple", "Protocol", "Generic", "ABC", "object", "TypedDict")
+Place: TypeAlias = tuple[Path, ast.stmt]
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -44,21 +47,40 @@ def source_hash(script: Path) -> str:
 
 def code_of(script: Path) -> dict[Path, str]:
     """By file, the lines that the script uses; of the script itself all."""
-    used = set[tuple[Path, ast.stmt]]()
+    used, asked = set[Place](), set[str]()
     waiting = [(script, node) for node in _module(script).tree.body]
+    unasked = dict[str, list[Place]]()  # methods of classes that are used, by name
     while waiting:
         path, node = waiting.pop()
-        if (path, node) not in used:
-            used.add((path, node))
-            waiting += _followed(path, node)
+        if (path, node) in used:
+            continue
+        used.add((path, node))
+        if isinstance(node, ast.ClassDef):
+            for own in node.body:
+                if not isinstance(own, ast.FunctionDef) or _called_from_outside(node, own, path):
+                    waiting.append((path, own))
+                else:
+                    unasked.setdefault(own.name, []).append((path, own))
+        chains = _names(node)
+        asked.update(name for chain in chains for name in chain[1:])
+        waiting += [place for chain in chains for place in _meant(path, chain)]
+        waiting += [place for name in asked & unasked.keys() for place in unasked.pop(name)]
     numbers = dict[Path, set[int]]()
     for path, node in used:
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-        numbers.setdefault(path, set()).update(range(first - 1, node.end_lineno or first))
+        last = node.body[0].lineno - 1 if isinstance(node, ast.ClassDef) else node.end_lineno
+        numbers.setdefault(path, set()).update(range(first - 1, last or first))
     return {
         path: "\n".join(line for n in sorted(own) if (line := _module(path).lines[n]))
         for path, own in numbers.items()
     }
+
+
+def _called_from_outside(owner: ast.ClassDef, method: ast.FunctionDef, path: Path) -> bool:
+    """Whether a method may be called where none of this repository's code names it."""
+    special = method.name.startswith("__") and method.name.endswith("__")
+    bases = [chain for base in owner.bases for chain in _names(ast.Expr(base))]
+    return special or not all(_meant(path, chain) or chain[-1] in PLAIN_BASES for chain in bases)
 
 
 def bare_code(text: str) -> list[str]:
@@ -132,45 +154,32 @@ def _note_imports(node: ast.AST, imports: dict[str, tuple[str, str | None]]) -> 
             _note_imports(child, imports)
 
 
-class _Names(ast.NodeVisitor):
-    """Every name that is read, with the attributes asked of it; annotations are passed over."""
+def _names(node: ast.AST) -> set[tuple[str, ...]]:
+    """Every name that is read, with the attributes asked of it; of a class, but for its body.
 
-    def __init__(self) -> None:
-        self.found = set[tuple[str, ...]]()
-
-    def visit_Name(self, node: ast.Name) -> None:
-        self.found.add((node.id,))
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        chain, inside = [node.attr], node.value
+    What is asked of anything but a name comes after an empty one.  Annotations are passed over.
+    """
+    found, waiting = set[tuple[str, ...]](), list[ast.AST]([node])
+    while waiting:
+        one = waiting.pop()
+        chain, inside = list[str](), one
         while isinstance(inside, ast.Attribute):
             chain.append(inside.attr)
             inside = inside.value
         if isinstance(inside, ast.Name):
-            self.found.add((inside.id, *reversed(chain)))
-        else:
-            self.visit(inside)
-
-    def visit_arg(self, node: ast.arg) -> None:
-        pass
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.visit(node.value)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        for child in (*node.decorator_list, node.args, *node.body):
-            self.visit(child)
-
-
-Place: TypeAlias = tuple[Path, ast.stmt]
-
-
-def _followed(path: Path, node: ast.stmt) -> list[Place]:
-    """The statements of this repository that those names stand for."""
-    names = _Names()
-    names.visit(node)
-    return [place for chain in names.found for place in _meant(path, chain)]
+            found.add((inside.id, *reversed(chain)))
+        elif chain:
+            found.add(("", *reversed(chain)))
+            waiting.append(inside)
+        elif isinstance(one, ast.ClassDef):
+            waiting += [*one.decorator_list, *one.bases, *one.keywords]
+        elif isinstance(one, ast.FunctionDef):
+            waiting += [*one.decorator_list, one.args, *one.body]
+        elif isinstance(one, ast.AnnAssign):
+            waiting += [] if one.value is None else [one.value]
+        elif not isinstance(one, ast.arg):
+            waiting += ast.iter_child_nodes(one)
+    return found
 
 
 def _meant(path: Path, chain: Sequence[str]) -> list[Place]:

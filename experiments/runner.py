@@ -84,7 +84,7 @@ def _chosen(jobs: Iterable[Job], options: argparse.Namespace, request: Request) 
     done = set() if options.again else {key(row["point"]) for row in request.rows}
     own, of = map(int, options.share.split("/"))
     for job in jobs:
-        # By name, not by place: which jobs there are may depend on rows that others write meanwhile.
+        # By name, not by place: rows that others write meanwhile may make further jobs.
         group = key(job.point) if job.share is None else repr(job.share)
         values = {str(value) for value in job.point.values()}
         if crc32(group.encode()) % of != own - 1 or not all(word & values for word in wanted):

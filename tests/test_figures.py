@@ -132,11 +132,26 @@ if TYPE_CHECKING:
     from other import Typed
 
 def used(x: Typed) -> int:
-    return Kind().run(x) + CONSTANT
+    return Kind().run(Fitted(x)) + CONSTANT
 
 class Kind(Base):
+    factor = 2
+
     def run(self, x):
+        return self.once(x) * self.factor
+
+    def once(self, x):
         return aside.near(x)
+
+    def never(self):
+        return 8
+
+    def __add__(self, other):
+        return 9
+
+class Fitted(Elsewhere):
+    def called_there(self):
+        return 10
 
 class Base:
     pass
@@ -173,6 +188,7 @@ def test_code_that_has_no_part_in_a_measurement_makes_no_row_stale(
     for number, changed in enumerate(
         [
             {"library": ("far()", "7")},
+            {"library": ("return 8", "return 0")},
             {"other": ("return 5", "return 6")},
             {"other": ("class Typed:\n    pass", "class Typed:\n    x = 1")},
             {"sideways": ("return 2", "return 3")},
@@ -186,6 +202,10 @@ def test_code_that_has_no_part_in_a_measurement_makes_no_row_stale(
             {"library": ("class Base:\n    pass", "class Base:\n    x = 1")},
             {"library": ("aside.near(x)", "aside.near(2 * x)")},
             {"library": ("setting = 3", "setting = 4")},
+            {"library": ("factor = 2", "factor = 1")},
+            {"library": ("self.once(x)", "self.once(-x)")},
+            {"library": ("return 9", "return 0")},
+            {"library": ("return 10", "return 0")},
             {"other": ("CONSTANT = 4", "CONSTANT = 5")},
             {"sideways": ("return x", "return -x")},
         ],

@@ -382,6 +382,14 @@ def test_marginals_as_arrays(fitted: CRF) -> None:
         assert [dict(zip(fitted.classes_, row, strict=True)) for row in table.tolist()] == own
 
 
+def test_probabilities_sum_to_one_in_single_precision_too() -> None:
+    model = CRF(dtype="float32").fit(X, Y)
+    long = [item for own in X for item in own] * 5
+    (table,) = model.predict_proba([long])
+    assert abs(table.sum(axis=1) - 1).max() < 1e-12
+    assert table.max() <= 1 + 1e-12
+
+
 def test_a_verbose_fit_says_how_large_it_will_be(capsys: pytest.CaptureFixture[str]) -> None:
     CRF(max_iterations=1, verbose=True).fit(X, Y)
     said = capsys.readouterr()

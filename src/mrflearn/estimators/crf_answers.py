@@ -314,7 +314,12 @@ def marginal_arrays(chains: ChainPotentials) -> list[NDArray[np.float64]]:
         single = chain_sums.expectations(*chains.scores).single
     else:
         _, single, _ = chain_sums.marginals(*chains.scores)
-    rows = chains.steps.unpack(chains.chain.of_labels(single), len(single)).double().cpu().numpy()
+    found = chains.chain.of_labels(single).double()
+    whole = found.sum(dim=1, keepdim=True)
+    found /= torch.where(
+        whole > 0, whole, 1.0
+    )  # single precision makes them 1.00001 here and there
+    rows = chains.steps.unpack(found, len(found)).cpu().numpy()
     return np.split(rows, chains.steps.lengths.cumsum(0).cpu().numpy()[:-1])
 
 
