@@ -217,6 +217,17 @@ def test_independent_variables_are_not_joined() -> None:
     assert edges.tolist() == []
 
 
+@pytest.mark.parametrize("sizes", [(2, 1, 2, 3), (2, 2, 2, 3)])
+def test_a_column_that_never_changes_has_no_neighbours(sizes: tuple[int, ...]) -> None:
+    rows = torch.randint(2, (200, 4), generator=torch.Generator().manual_seed(2))
+    rows[:, 1], rows[:, 3] = 0, rows[:, 0]
+    gaps = rows.clone()
+    gaps[::9, 2] = -1
+    for seen in (rows, gaps):
+        edges = select_edges(Samples.of(seen), torch.tensor(sizes)).edges
+        assert edges.tolist() == [[0, 3]]
+
+
 @pytest.mark.parametrize("setting", [{"gamma": -1}, {"path": 1}, {"combine": "xor"}])
 def test_settings_that_make_no_sense_are_refused(setting: dict[str, float]) -> None:
     with pytest.raises(SettingsError):

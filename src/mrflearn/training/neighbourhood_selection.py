@@ -219,6 +219,7 @@ class LassoPath:
         `possible`: how many variables there are, of which these may be some.  The axes of
         variables are in the order of `rows.predictors`.
         """
+        sizes = sizes.clamp_min(2)  # a variable of one state never shows its second one
         rows = NodeRegressions.of_targets(samples.states, sizes, targets, "contrasts", DTYPE)
         order, free = rows.predictors, (sizes - 1).to(DTYPE)
         weights = (samples.row_weights / samples.total).to(DTYPE).unsqueeze(0)
