@@ -224,7 +224,7 @@ def test_a_column_that_never_changes_has_no_neighbours(sizes: tuple[int, ...]) -
     gaps = rows.clone()
     gaps[::9, 2] = -1
     for seen in (rows, gaps):
-        edges = select_edges(Samples.of(seen), torch.tensor(sizes)).edges
+        edges = select_edges(Samples.distinct(seen), torch.tensor(sizes)).edges
         assert edges.tolist() == [[0, 3]]
 
 
