@@ -268,15 +268,19 @@ class LassoPath:
         count, size = len(weights), len(self.rows.sizes)
         variables = len(self.rows.predictors)
         share = weights / total
-        losses, active = [], []
-        # A few strengths at a time where the rows are many.
+        losses, active, last = [], [], None
+        # A few strengths at a time where the rows are many, each few from where the last ones end.
         cells = len(self.rows.states) * self.rows.own.shape[1] * count
         for some in torch.arange(len(self.strengths)).split(max(1, CELLS // max(1, cells))):
             many = share.repeat_interleave(len(some), dim=0)
             begin, metric = self.warm or (None, None)
-            begin = None if begin is None else begin[:, some].repeat(1, count, 1)
+            if begin is not None:
+                begin = begin[:, some].repeat(1, count, 1)
+            elif last is not None:
+                begin = last.repeat_interleave(len(some), dim=1)
             metric = None if metric is None else metric.part(some.repeat(count))
             point, own = self._solve(many, self.strengths[some].repeat(count), begin, metric)
+            last = point[:, len(some) - 1 :: len(some)]
             losses.append(own.view(count, -1, size))
             kept = (self._norms(point) > 0).permute(1, 0, 2)
             active.append(kept.view(count, -1, variables, size))
