@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))  # where `results` lies
 
 from results import conditions
@@ -58,6 +60,9 @@ BENCHMARKS = {
     "potts": Benchmark(
         "Potts fields", None, ("--structure", "1atzA.pdb"), ("--structure", "1atzA.pdb")
     ),
+    "boltzmann": Benchmark(
+        "Generative Potts fields", None, ("--chains", "200", "--max-iterations", "20", "--fresh")
+    ),
     "fields": Benchmark("Tables of answers", None, ("--tables", "votes", "mixed", "words")),
     "uncertainty": Benchmark(
         "Standard errors", None, ("--replications", "10", "--bootstraps", "50"), needs_data=False
@@ -72,6 +77,8 @@ def run(name: str, words: tuple[str, ...]) -> dict[str, Any]:
     if benchmark.setup is not None:
         subprocess.run([sys.executable, str(HERE / benchmark.setup[0]), *benchmark.setup[1:]])
     load = os.getloadavg()[0]
+    if "cuda" in words:
+        torch.cuda.init()  # conditions name the graphics processor of a process that uses one
     began = time.perf_counter()
     command = [sys.executable, str(script), *words]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)

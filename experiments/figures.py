@@ -347,6 +347,30 @@ def field_estimators() -> list[str]:
     return _report("estimators", "| graph |")
 
 
+def tables_of_answers() -> list[str]:
+    """What each estimator makes of surveys and other tables: seconds, or who takes its place."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for own in _lines("fields"):
+        cells = [_ended(own[kind]) for kind in ("as it is", "5 % blanked")]
+        name = f"`{own['estimator']}`"
+        found.setdefault((name, own["graph"]), {})[own["table"]] = " / ".join(cells)
+    columns = list(dict.fromkeys(own["table"].partition(" (")[0] for own in _lines("fields")))
+    lines = [
+        (name, {"learn": "learned"}.get(graph, graph), *cells.values())
+        for (name, graph), cells in sorted(found.items(), key=lambda own: own[0][1])
+    ]
+    text = table(("estimator", "graph", *columns), lines)
+    return [*text, "", f"Processor seconds, measured on {conditions([output('fields')])}."]
+
+
+def _ended(cell: str) -> str:
+    """How one attempt ended, in short: seconds, and an estimator that took another's place."""
+    seconds = re.findall(r"([\d.]+) s", cell)[-1]
+    other = re.search(r": (\w+) |by (\w+)", cell)
+    place = "" if other is None else f"`{other[1] or other[2]}` "
+    return f"{'refused: ' if cell.startswith('refused') else ''}{place}{seconds}"
+
+
 def crf_estimators() -> list[str]:
     """What each estimator of a CRF costs, and how well it labels."""
     text = (ROOT / "experiments/piecewise/results-guide/guide.md").read_text(encoding="utf-8")
@@ -439,6 +463,7 @@ def _report(experiment: str, start: str) -> list[str]:
 TABLES: dict[str, Callable[[], list[str]]] = {
     "how-fast": how_fast,
     "composite-models": composite_models,
+    "tables-of-answers": tables_of_answers,
     "crf-estimators": crf_estimators,
     "word-vectors": word_vectors,
     "spark-workers": spark_workers,

@@ -130,16 +130,16 @@ def test_answers_of_a_lattice_equal_enumeration() -> None:
 
 
 def test_loopy_messages_on_a_magnet_are_refused() -> None:
-    magnet = ising(grid(4, 4), torch.zeros(16), torch.full((24,), 1 / 2.5))
+    magnet = ising(grid(6, 6), torch.zeros(36), torch.full((60,), 1 / 2.5))
     rows = Drawing()(magnet, 3000, seed=0).samples.numpy()
     with warnings.catch_warnings(action="error"):
         with pytest.raises(MrflearnError, match="estimator 'ml'"):
-            MarkovField("grid:4x4", estimator="bp").fit(rows)
+            MarkovField("grid:6x6", estimator="bp").fit(rows)
         warm = Drawing()(
-            ising(grid(4, 4), magnet.tables[0].dense()[:, 1], torch.full((24,), 0.1)), 3000, seed=0
+            ising(grid(6, 6), magnet.tables[0].dense()[:, 1], torch.full((60,), 0.1)), 3000, seed=0
         )
         fields = [
-            MarkovField("grid:4x4", estimator=own).fit(warm.samples.numpy()) for own in ("bp", "ml")
+            MarkovField("grid:6x6", estimator=own).fit(warm.samples.numpy()) for own in ("bp", "ml")
         ]
     couplings = [own.couplings_ for own in fields]
     assert np.linalg.norm(couplings[0] - couplings[1]) < 0.1 * np.linalg.norm(couplings[1])

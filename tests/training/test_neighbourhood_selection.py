@@ -12,7 +12,13 @@ from mrflearn.graph.gauges import random_ising
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.objectives.conditionals import state_codes
 from mrflearn.training import neighbourhood_selection
-from mrflearn.training.neighbourhood_selection import NEVER, LassoPath, Metric, select_edges
+from mrflearn.training.neighbourhood_selection import (
+    NEVER,
+    LassoPath,
+    LassoPaths,
+    Metric,
+    select_edges,
+)
 
 
 @pytest.fixture
@@ -24,21 +30,29 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def some_path(
-    sizes: tuple[int, ...], shares: list[float], known: torch.Tensor | None = None
+    sizes: tuple[int, ...],
+    shares: list[float],
+    known: torch.Tensor | None = None,
+    targets: tuple[int, ...] = (0, 1, 2, 3),
 ) -> tuple[LassoPath, torch.Tensor]:
-    generator = torch.Generator().manual_seed(len(shares))
+    samples = some_samples(sizes, len(shares))
+    whole = samples, torch.tensor(sizes), torch.tensor(targets)
+    path = LassoPath.of(*whole, shares, 0.25, len(sizes), known)
+    return path, (samples.row_weights / samples.total).expand(len(shares), -1)
+
+
+def some_samples(sizes: tuple[int, ...], seed: int) -> Samples:
+    generator = torch.Generator().manual_seed(seed)
     rows = torch.stack([torch.randint(size, (60,), generator=generator) for size in sizes], dim=1)
     rows[:40, 2] = rows[:40, 0].clamp_max(sizes[2] - 1)
     weights = torch.rand(60, generator=generator).double() + 0.5
-    samples = Samples(rows, weights)
-    path = LassoPath.of(samples, torch.tensor(sizes), shares, 0.25, len(sizes), known)
-    return path, (weights / weights.sum()).expand(len(shares), -1)
+    return Samples(rows, weights)
 
 
 def with_others(path: LassoPath, point: torch.Tensor) -> torch.Tensor:
-    """The point without couplings of a variable with itself, or beyond its states."""
+    """The point without couplings of a target with itself, or beyond its states."""
     real = path.rows.codes.abs().sum(dim=1).flatten() > 0
-    kept = torch.where(path.rows.own, 0.0, 1.0) * real * real[:, None]
+    kept = torch.where(path.rows.own, 0.0, 1.0) * real
     return torch.cat([point[:1] * real, point[1:] * kept.unsqueeze(1)])
 
 
@@ -46,9 +60,11 @@ def with_others(path: LassoPath, point: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (2, 3, 4, 2)])
 def test_derivatives_by_finite_differences(sizes: tuple[int, ...]) -> None:
     path, weights = some_path(sizes, [1.0, 0.5])
-    rows, columns = path.rows, path.rows.columns.shape[1]
+    rows = path.rows
     generator = torch.Generator().manual_seed(0)
-    draws = torch.randn(2, 1 + columns, 2, columns, generator=generator, dtype=torch.float64)
+    draws = torch.randn(
+        2, 1 + len(rows.own), 2, rows.own.shape[1], generator=generator, dtype=torch.float64
+    )
     point, along = with_others(path, draws[0]), with_others(path, draws[1])
     slope = rows.at(point, weights)
     ends = [rows.at(point + step * along, weights) for step in (1e-5, -1e-5)]
@@ -70,19 +86,59 @@ def test_solutions_satisfy_the_optimality_conditions(sizes: tuple[int, ...]) -> 
     point, _ = path._solve(weights, path.strengths, None)
     gradient = path.rows.at(point, weights).gradient
     norms, steepness = path._norms(point), path._norms(gradient)
-    strength = path.strengths.view(1, -1, 1) * known.unsqueeze(1)
+    strength = path.strengths.view(1, -1, 1) * path.penalties.unsqueeze(1)
     assert float(gradient[0].abs().max()) < 1e-6
     active = norms > 0
-    assert bool(active[0, :, 1].all())  # without a penalty
-    assert not bool(active[0, :, 3].any())
-    assert bool(active[2, 2, 0])
+    place = {variable: k for k, variable in enumerate(path.rows.predictors.tolist())}
+    assert bool(active[place[0], :, 1].all())  # without a penalty
+    assert not bool(active[place[0], :, 3].any())
+    assert bool(active[place[2], 2, 0])
     assert bool((steepness <= strength + 1e-6).all())
     # Where a table is kept, its gradient is the strength times its direction.
-    count, numbers = path.rows.codes.shape[::2]
-    own = (strength / norms.clamp_min(1e-300))[:, None, :, :, None] * path.rows.tables(point)
-    rest = (path.rows.tables(gradient) + own).square().sum(dim=(1, 4)).sqrt()
-    assert float(rest[active].max()) < 1e-5
-    assert (count, numbers) == (4, max(sizes) - 1)
+    own = (strength / norms.clamp_min(1e-300))[:, None, :, :, None]
+    begin = 0
+    for slope, table in zip(*map(path.rows.tables, (gradient[1:], point[1:])), strict=True):
+        some = slice(begin, begin + len(table))
+        rest = (slope + own[some] * table).square().sum(dim=(1, 4)).sqrt()
+        assert float(rest[active[some]].max()) < 1e-5
+        begin = some.stop
+    assert begin == 4
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (2, 3, 4, 2), (5, 2, 3, 5)])
+def test_a_target_alone_is_as_among_all(sizes: tuple[int, ...]) -> None:
+    shares = [0.8, 0.4, 0.15]
+    whole, weights = some_path(sizes, shares)
+    point, losses = whole._solve(weights, whole.strengths)
+    norms = whole._norms(point)
+    for target in range(4):
+        path, _ = some_path(sizes, shares, targets=(target,))
+        alone, loss = path._solve(weights, whole.strengths)
+        torch.testing.assert_close(loss[:, 0], losses[:, target], rtol=0, atol=1e-6)
+        assert bool((path.rows.predictors == whole.rows.predictors).all())
+        torch.testing.assert_close(
+            path._norms(alone)[..., 0], norms[..., target], atol=1e-5, rtol=0
+        )
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2, 2), (2, 3, 4, 2), (5, 2, 3, 5)])
+def test_all_variables_are_selected_as_by_one_search(sizes: tuple[int, ...]) -> None:
+    shares = [0.9, 0.5, 0.25, 0.1]
+    samples = some_samples(sizes, len(shares))
+    path, _ = some_path(sizes, shares)
+    many = torch.rand(3, 60, generator=torch.Generator().manual_seed(0)).double() + 0.2
+    expected = torch.zeros(3, 4, 4, dtype=torch.bool)
+    expected[:, path.rows.predictors] = path.selected(many)
+    paths = LassoPaths.of(samples, torch.tensor(sizes), shares, 0.25)
+    assert bool((paths.selected(many) == expected).all())
+    assert bool(expected.any())
+    known = torch.ones(4, 4)
+    known[0, 2] = known[2, 0] = NEVER
+    forbidden = LassoPaths.of(samples, torch.tensor(sizes), shares, 0.25, known).selected(many)
+    assert not bool(forbidden[:, 0, 2].any())
+    assert not bool(forbidden[:, 2, 0].any())
+    assert bool(expected[:, 0, 2].any())
 
 
 @pytest.mark.usefixtures("exact")
@@ -159,6 +215,17 @@ def test_independent_variables_are_not_joined() -> None:
     rows = torch.randint(2, (500, 5), generator=torch.Generator().manual_seed(1))
     edges = select_edges(Samples(rows), torch.tensor([2] * rows.shape[1]), gamma=1.0).edges
     assert edges.tolist() == []
+
+
+@pytest.mark.parametrize("sizes", [(2, 1, 2, 3), (2, 2, 2, 3)])
+def test_a_column_that_never_changes_has_no_neighbours(sizes: tuple[int, ...]) -> None:
+    rows = torch.randint(2, (200, 4), generator=torch.Generator().manual_seed(2))
+    rows[:, 1], rows[:, 3] = 0, rows[:, 0]
+    gaps = rows.clone()
+    gaps[::9, 2] = -1
+    for seen in (rows, gaps):
+        edges = select_edges(Samples.distinct(seen), torch.tensor(sizes)).edges
+        assert edges.tolist() == [[0, 3]]
 
 
 @pytest.mark.parametrize("setting", [{"gamma": -1}, {"path": 1}, {"combine": "xor"}])

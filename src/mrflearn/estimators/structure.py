@@ -29,7 +29,7 @@ from mrflearn.io.state_codes import StateCodes, column_name
 from mrflearn.models.storage import texts
 from mrflearn.training.neighbourhood_selection import (
     NEVER,
-    LassoPath,
+    LassoPaths,
     combined,
     filled_rows,
     path_shares,
@@ -231,7 +231,7 @@ class FieldStructure(TakesTables, Estimator):
             rows = filled_rows(rows, weights, self.random_state)
         samples = Samples(rows, weights)
         shares = path_shares(self.l1_path)
-        path = LassoPath.of(samples, sizes, shares, self.gamma, len(sizes), penalties)
+        path = LassoPaths.of(samples, sizes, shares, self.gamma, penalties)
         generator = np.random.default_rng(self.random_state)
         whole = bool((weights == weights.round()).all())
         if whole:  # rows that were seen several times go by their single cases

@@ -30,7 +30,7 @@ from mrflearn.execution.executor import executor_for
 from mrflearn.features.observations import Samples
 from mrflearn.objectives.pseudolikelihood import conditional_scores
 from mrflearn.training.incomplete import Completions
-from mrflearn.training.neighbourhood_selection import LassoPath, combined, path_shares
+from mrflearn.training.neighbourhood_selection import LassoPaths, combined, path_shares
 from mrflearn.training.resampling import ResampledField
 
 Array = NDArray[np.float64]
@@ -469,7 +469,7 @@ class Refits:
     owner: NDArray[np.int64]
     share: Array
     cases: int
-    path: LassoPath | None = None
+    path: LassoPaths | None = None
     combine: str = "and"
 
     @classmethod
@@ -516,8 +516,8 @@ class Refits:
         total = np.bincount(known[0], share, minlength=len(rows))
         samples = Samples(rows, torch.as_tensor(total))
         shares = path_shares(structure.l1_path)
-        path = LassoPath.of(
-            samples, field.graph_.states, shares, structure.gamma, count, structure.penalties_()
+        path = LassoPaths.of(
+            samples, field.graph_.states, shares, structure.gamma, structure.penalties_()
         )
         path = path.warmed(samples.row_weights)
         return cls(every, start, *known, path, structure.combine)

@@ -69,12 +69,12 @@ def select_edges(
     total = weights.sum().expand(len(sizes))
     if bool((rows < 0).any()):
         filled = Samples.distinct(filled_rows(rows, weights, seed), weights)
-        found = _neighbours(filled, sizes, shares, 0.0, len(sizes), penalties)
+        found = _neighbours(filled, sizes, shares, 0.0, penalties)
         chosen, total = _from_incomplete(
             samples, sizes, shares, gamma, found | found.t(), penalties
         )
     else:
-        chosen = _neighbours(samples, sizes, shares, gamma, len(sizes), penalties)
+        chosen = _neighbours(samples, sizes, shares, gamma, penalties)
     return Neighbours(combined(chosen, combine).triu(1).nonzero(), total)
 
 
@@ -119,8 +119,10 @@ def _from_incomplete(
         if len(others) and float(used[variable]) > 0:
             some = Samples.distinct(seen[complete], weights[complete])
             known = None if penalties is None else penalties[members][:, members]
-            own = _neighbours(some, sizes[members], shares, gamma, len(sizes), known)
-            chosen[others, variable] = own[1:, 0]
+            target = members.new_zeros(1)
+            path = LassoPath.of(some, sizes[members], target, shares, gamma, len(sizes), known)
+            own = path.selected(some.row_weights.unsqueeze(0))[0, :, 0]
+            chosen[members[path.rows.predictors[own]], variable] = True
     return chosen, used
 
 
@@ -129,15 +131,11 @@ def _neighbours(
     sizes: Int[Tensor, " v"],
     shares: list[float],
     gamma: float,
-    possible: int,
     penalties: Float[Tensor, "v v"] | None = None,
 ) -> Selected:
-    """[k, j]: whether variable j selects k, at the strength that EBIC prefers for j.
-
-    `possible`: how many variables there are, of which these may be some.
-    """
-    path = LassoPath.of(samples, sizes, shares, gamma, possible, penalties)
-    return path.selected(samples.row_weights.unsqueeze(0))[0]
+    """[k, j]: whether variable j selects k, at the strength that EBIC prefers for j."""
+    paths = LassoPaths.of(samples, sizes, shares, gamma, penalties)
+    return paths.selected(samples.row_weights.unsqueeze(0))[0]
 
 
 class Warm(NamedTuple):
@@ -149,8 +147,48 @@ class Warm(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class LassoPath:
+class LassoPaths:
     """Group-lasso regressions of every variable on all others, at a path of strengths together.
+
+    Variables of the same number of states are regressed together.
+    """
+
+    paths: tuple[LassoPath, ...]
+    targets: tuple[Int[Tensor, " t"], ...]
+
+    @classmethod
+    def of(
+        cls,
+        samples: Samples,
+        sizes: Int[Tensor, " v"],
+        shares: list[float],
+        gamma: float,
+        penalties: Float[Tensor, "v v"] | None = None,
+    ) -> LassoPaths:
+        """The paths of the samples: from the least strength without any edge downwards."""
+        count, whole = len(sizes), (samples, sizes)
+        targets = tuple((sizes == size).nonzero().squeeze(1) for size in sizes.unique().tolist())
+        paths = [LassoPath.of(*whole, own, shares, gamma, count, penalties) for own in targets]
+        longest = max(paths, key=lambda own: float(own.strengths[0])).strengths
+        return cls(tuple(replace(own, strengths=longest) for own in paths), targets)
+
+    def warmed(self, weights: Float[Tensor, " n"]) -> LassoPaths:
+        """The same for weightings like this one."""
+        return replace(self, paths=tuple(own.warmed(weights) for own in self.paths))
+
+    def selected(self, weights: Float[Tensor, "b n"]) -> Bool[Tensor, "b v v"]:
+        """[k, j]: whether variable j selects k, under each weighting of the rows."""
+        count = sum(map(len, self.targets))
+        chosen = torch.zeros(len(weights), count, count, dtype=torch.bool, device=weights.device)
+        for path, own in zip(self.paths, self.targets, strict=True):
+            chosen[:, path.rows.predictors[:, None], own] = path.selected(weights)
+        return chosen
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LassoPath:
+    """Group-lasso regressions of some variables on all others, at a path of strengths together.
 
     The curvature of a variable's loss is at most half the second moments of the coded rows
     [Boehning 1992], and mostly a smaller share of them.  A step of each regression minimises the
@@ -160,9 +198,9 @@ class LassoPath:
 
     rows: NodeRegressions
     strengths: Float[Tensor, " l"]
-    cost: Float[Tensor, "v v"]  # of a pair's parameters, in EBIC: times log n, and the constant
+    cost: Float[Tensor, "v t"]  # of a pair's parameters, in EBIC: times log n, and the constant
     constant: float
-    penalties: Float[Tensor, "v v"]  # of each pair, in strengths: 1, or by what is known before
+    penalties: Float[Tensor, "v t"]  # of each pair, in strengths: 1, or by what is known before
     warm: Warm | None = None  # where searches under other weightings begin
 
     @classmethod
@@ -170,23 +208,30 @@ class LassoPath:
         cls,
         samples: Samples,
         sizes: Int[Tensor, " v"],
+        targets: Int[Tensor, " t"],
         shares: list[float],
         gamma: float,
         possible: int,
         penalties: Float[Tensor, "v v"] | None = None,
     ) -> LassoPath:
-        """The path of the samples: from the least strength without any edge downwards."""
-        rows = NodeRegressions.of(samples.states, sizes, "contrasts", DTYPE)
-        free = (sizes - 1).to(DTYPE)
+        """The path of the targets: from the least strength without any edge downwards.
+
+        `possible`: how many variables there are, of which these may be some.  The axes of
+        variables are in the order of `rows.predictors`.
+        """
+        sizes = sizes.clamp_min(2)  # a variable of one state never shows its second one
+        rows = NodeRegressions.of_targets(samples.states, sizes, targets, "contrasts", DTYPE)
+        order, free = rows.predictors, (sizes - 1).to(DTYPE)
         weights = (samples.row_weights / samples.total).to(DTYPE).unsqueeze(0)
-        known = torch.outer(free, free).new_ones(len(sizes), len(sizes))
-        known = known if penalties is None else penalties.to(known)
-        path = cls(rows, weights.new_zeros(0), torch.outer(free, free), 0.0, known)
+        cost = torch.outer(free[order], free[targets])
+        known = torch.ones_like(cost)
+        known = known if penalties is None else penalties[order][:, targets].to(known)
+        path = cls(rows, weights.new_zeros(0), cost, 0.0, known)
         found = rows.at(path._without_couplings(weights), weights)
         most = path._norms(found.gradient).squeeze(1)[known == 1].amax()
         strengths = most * torch.tensor(shares, dtype=most.dtype, device=most.device)
         constant = 2 * gamma * math.log(max(2, possible - 1))
-        return cls(rows, strengths, path.cost, constant, known)
+        return cls(rows, strengths, cost, constant, known)
 
     def warmed(self, weights: Float[Tensor, " n"]) -> LassoPath:
         """The same for weightings like this one, at whose regressions the searches begin.
@@ -205,45 +250,52 @@ class LassoPath:
         return replace(self, strengths=self.strengths[:end], warm=Warm(point, metric))
 
     def _criterion(
-        self, losses: Float[Tensor, "b l v"], active: Bool[Tensor, "b l v v"], total: Tensor
-    ) -> Float[Tensor, "b l v"]:
-        """EBIC of each variable at each strength."""
+        self, losses: Float[Tensor, "b l t"], active: Bool[Tensor, "b l v t"], total: Tensor
+    ) -> Float[Tensor, "b l t"]:
+        """EBIC of each target at each strength."""
         cost = self.cost * total.log().view(-1, 1, 1, 1) + self.constant
         return 2 * total.unsqueeze(2) * losses + (active * cost).sum(dim=2)
 
-    def selected(self, weights: Float[Tensor, "b n"]) -> Bool[Tensor, "b v v"]:
-        """[k, j]: whether variable j selects k, under each weighting of the rows."""
+    def selected(self, weights: Float[Tensor, "b n"]) -> Bool[Tensor, "b v t"]:
+        """[k, j]: whether target j selects predictor k, under each weighting of the rows."""
         weights = weights.to(DTYPE)
-        cells = len(self.rows.states) * self.rows.columns.shape[1] * len(self.strengths)
+        cells = len(self.rows.states) * self.rows.own.shape[1] * len(self.strengths)
         parts = weights.split(max(1, CELLS // max(1, cells)))
         return torch.cat([self._selected(part) for part in parts])
 
-    def _selected(self, weights: Float[Tensor, "b n"]) -> Bool[Tensor, "b v v"]:
+    def _selected(self, weights: Float[Tensor, "b n"]) -> Bool[Tensor, "b v t"]:
         total = weights.sum(dim=1, keepdim=True)
         count, size = len(weights), len(self.rows.sizes)
+        variables = len(self.rows.predictors)
         share = weights / total
-        losses, active = [], []
-        # A few strengths at a time where the rows are many.
-        cells = len(self.rows.states) * self.rows.columns.shape[1] * count
+        losses, active, last = [], [], None
+        # A few strengths at a time where the rows are many, each few from where the last ones end.
+        cells = len(self.rows.states) * self.rows.own.shape[1] * count
         for some in torch.arange(len(self.strengths)).split(max(1, CELLS // max(1, cells))):
             many = share.repeat_interleave(len(some), dim=0)
             begin, metric = self.warm or (None, None)
-            begin = None if begin is None else begin[:, some].repeat(1, count, 1)
+            if begin is not None:
+                begin = begin[:, some].repeat(1, count, 1)
+            elif last is not None:
+                begin = last.repeat_interleave(len(some), dim=1)
             metric = None if metric is None else metric.part(some.repeat(count))
             point, own = self._solve(many, self.strengths[some].repeat(count), begin, metric)
+            last = point[:, len(some) - 1 :: len(some)]
             losses.append(own.view(count, -1, size))
-            active.append((self._norms(point) > 0).permute(1, 0, 2).view(count, -1, size, size))
+            kept = (self._norms(point) > 0).permute(1, 0, 2)
+            active.append(kept.view(count, -1, variables, size))
         loss, chosen = torch.cat(losses, dim=1), torch.cat(active, dim=1)
         best = self._criterion(loss, chosen, total).argmin(dim=1)
-        index = best.view(count, 1, 1, size).expand(-1, 1, size, -1)
+        index = best.view(count, 1, 1, size).expand(-1, 1, variables, -1)
         return chosen.gather(1, index).squeeze(1)
 
-    def _norms(self, point: Point) -> Float[Tensor, "v b v"]:
+    def _norms(self, point: Point) -> Float[Tensor, "v b t"]:
         """The norm of each pair's table under each weighting."""
-        return self.rows.tables(point).square().sum(dim=(1, 4)).sqrt()
+        tables = self.rows.tables(point[1:])
+        return torch.cat([own.square().sum(dim=(1, 4)).sqrt() for own in tables])
 
-    def _penalised(self, point: Point) -> Float[Tensor, "b v"]:
-        """The penalties of each variable's tables, in strengths."""
+    def _penalised(self, point: Point) -> Float[Tensor, "b t"]:
+        """The penalties of each target's tables, in strengths."""
         return (self._norms(point) * self.penalties.unsqueeze(1)).sum(dim=0)
 
     def _without_couplings(self, weights: Float[Tensor, "b n"]) -> Point:
@@ -254,8 +306,7 @@ class LassoPath:
         logs = (shares + 1e-6).log()
         # The codes of a variable are orthonormal, and orthogonal to a constant.
         fields = torch.einsum("bvs,vsr->bvr", logs, codes).flatten(1)
-        columns = fields.shape[1]
-        point = fields.new_zeros(1 + columns, len(weights), columns)
+        point = fields.new_zeros(1 + len(self.rows.own), *fields.shape)
         point[0] = fields
         return point
 
@@ -265,7 +316,7 @@ class LassoPath:
         strengths: Float[Tensor, " b"],
         begin: Point | None = None,
         metric: Metric | None = None,
-    ) -> tuple[Point, Float[Tensor, "b v"]]:
+    ) -> tuple[Point, Float[Tensor, "b t"]]:
         """The minima of loss + strength * norms, and the losses there."""
         rows, (count, _, numbers) = self.rows, self.rows.codes.shape
         here = self._without_couplings(weights) if begin is None else begin
@@ -279,7 +330,7 @@ class LassoPath:
         left = torch.arange(len(weights), device=weights.device)
         value = found.losses + strengths.unsqueeze(1) * self._penalised(here)
         for _ in range(MOST_STEPS):
-            trial = metric.minimum(here, found.gradient, share, strengths, self.penalties)
+            trial = metric.minimum(rows, here, found.gradient, share, strengths, self.penalties)
             after = rows.at(trial, weights)
             reached = after.losses + strengths.unsqueeze(1) * self._penalised(trial)
             worse = ~(reached <= value + SLACK * value.abs())
@@ -312,11 +363,11 @@ class LassoPath:
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """Curvature of the losses of each variable in all others, and steps short enough in it.
+    """Curvature of the losses of each target in all others, and steps short enough in it.
 
     It is that of the coded rows (weighted second moments about their means, the fields eliminated)
-    times a `share` of each variable.  One for all variables (w = 1) is twice an upper bound of
-    the curvature; one for each (w = v), the curvature at a given point.
+    times a `share` of each target.  One for all targets (w = 1) is twice an upper bound of the
+    curvature; one for each (w = t), the curvature at a given point.
     """
 
     moments: Float[Tensor, "b w c c"]
@@ -336,7 +387,7 @@ class Metric:
 
     @classmethod
     def at(
-        cls, rows: NodeRegressions, expected: Float[Tensor, "n b v s"], weights: Tensor
+        cls, rows: NodeRegressions, expected: Float[Tensor, "n b t s"], weights: Tensor
     ) -> Metric:
         """That of points at which the states are `expected`."""
         if rows.binary:
@@ -351,16 +402,20 @@ class Metric:
 
     @classmethod
     def _of(cls, rows: NodeRegressions, weights: Float[Tensor, "b w n"], *shares: float) -> Metric:
-        columns, (count, _, numbers) = rows.columns, rows.codes.shape
+        columns = rows.columns
         total = weights.sum(dim=2).clamp_min(1e-9)
         means = weights @ columns / total.unsqueeze(2)
         moments = torch.stack([(columns.T * own) @ columns for own in weights.flatten(0, 1)])
         moments = moments.view(*total.shape, *moments.shape[1:])
         moments -= total[..., None, None] * means.unsqueeze(3) * means.unsqueeze(2)
-        blocks = moments.view(*total.shape, count, numbers, count, numbers)
-        own = blocks.diagonal(dim1=2, dim2=4).permute(0, 1, 4, 2, 3)
-        size = torch.linalg.eigvalsh(own)[..., -1].clamp_min(1e-9)
-        size = size.repeat_interleave(numbers, dim=2)
+        sizes, end = [], 0
+        for count, width in rows.widths:
+            begin, end = end, end + count * width
+            block = moments[..., begin:end, begin:end].view(*total.shape, *[count, width] * 2)
+            block = block.diagonal(dim1=2, dim2=4).permute(0, 1, 4, 2, 3)
+            most = torch.linalg.eigvalsh(block)[..., -1].clamp_min(1e-9)
+            sizes.append(most.repeat_interleave(width, dim=2))
+        size = torch.cat(sizes, dim=2)
         scaled = moments / (size.unsqueeze(3) * size.unsqueeze(2)).sqrt()
         most = torch.linalg.eigvalsh(scaled)[..., -1:].clamp_min(1.0)
         return cls(moments, means, total, 1 / (1.001 * most * size), *shares)
@@ -377,20 +432,21 @@ class Metric:
 
     def minimum(
         self,
+        rows: NodeRegressions,
         here: Point,
         gradient: Point,
-        share: Float[Tensor, "b v"],
+        share: Float[Tensor, "b t"],
         strengths: Float[Tensor, " b"],
-        penalties: Float[Tensor, "v v"],
+        penalties: Float[Tensor, "v t"],
     ) -> Point:
         """Where gradient + share * curvature, with the penalty, is (nearly) least."""
         each, count = self.moments.shape[1], share.shape[1]
-        numbers, size = here.shape[2] // count, here.shape[2]
+        numbers, size, own = here.shape[2] // count, len(rows.own), rows.own
         wide = share.repeat_interleave(numbers, dim=1)
 
-        def spread(own: Float[Tensor, "b w c"]) -> Tensor:  # to columns x outcomes
-            own = own if each == 1 else own.repeat_interleave(numbers, dim=1)
-            return own.transpose(1, 2)
+        def spread(part: Float[Tensor, "b w c"]) -> Tensor:  # to columns x outcomes
+            part = part if each == 1 else part.repeat_interleave(numbers, dim=1)
+            return part.transpose(1, 2)
 
         def outcomes(point: Tensor) -> Float[Tensor, "bw c o"]:  # side by side, or by variable
             if each == 1:
@@ -404,11 +460,10 @@ class Metric:
         linear = (
             gradient[1:].permute(1, 0, 2) - means * gradient[0].unsqueeze(1)
         ) / wide.unsqueeze(1)
-        variable = torch.arange(size, device=here.device) // numbers
-        own = variable[:, None] == variable
         linear = linear.masked_fill(own, 0.0)
-        blocks = step[:, ::numbers, :: numbers if each > 1 else 1] / share.unsqueeze(1)
-        threshold = (blocks * strengths.view(-1, 1, 1) * penalties).unsqueeze(2).unsqueeze(4)
+        blocks = step[:, rows.first_columns, :: numbers if each > 1 else 1] / share.unsqueeze(1)
+        threshold = (blocks * strengths.view(-1, 1, 1) * penalties).transpose(0, 1)
+        limits = threshold.unsqueeze(1).unsqueeze(4).split([many for many, _ in rows.widths])
         moments = self.moments.flatten(0, 1)
         old = ahead = begin
         momentum = 1.0
@@ -417,12 +472,12 @@ class Metric:
             if each > 1:
                 image = image.view(-1, count, size, numbers).permute(0, 2, 1, 3).reshape_as(begin)
             new = (ahead - step * (linear + image)).masked_fill(own, 0.0)
-            table = new.view(len(new), count, numbers, count, numbers)
-            if numbers == 1:
-                kept = shrinkage(table.abs(), threshold)
-            else:
-                kept = shrinkage(table.square().sum(dim=(2, 4), keepdim=True).sqrt(), threshold)
-            new = (table * kept).view_as(new)
+            for table, limit in zip(rows.tables(new.transpose(0, 1)), limits, strict=True):
+                if table.shape[1] * numbers == 1:
+                    norm = table.abs()
+                else:
+                    norm = table.square().sum(dim=(1, 4), keepdim=True).sqrt()
+                table *= shrinkage(norm, limit)
             grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
             ahead = new + (momentum - 1) / grown * (new - old)
             old, momentum = new, grown

@@ -65,7 +65,7 @@ class ResampledField:
         columns, (first, second) = count * numbers, self.edges.T
         point = vectors.new_zeros(1 + columns, len(vectors), columns)
         point[0] = vectors[:, :columns]
-        tables = self.rows.tables(point)
+        (tables,) = self.rows.tables(point[1:])
         pairs = vectors[:, columns:].view(-1, len(self.edges), numbers, numbers)
         tables[first, :, :, second, :] = pairs.permute(1, 2, 0, 3)
         tables[second, :, :, first, :] = pairs.permute(1, 3, 0, 2)
@@ -74,7 +74,7 @@ class ResampledField:
     def vectors(self, gradient: Point) -> Vectors:
         """The gradient by the parameters, each of which the regressions of two variables have."""
         columns, (first, second) = gradient.shape[2], self.edges.T
-        tables = self.rows.tables(gradient)
+        (tables,) = self.rows.tables(gradient[1:])
         one = tables[first, :, :, second, :].permute(2, 0, 1, 3)
         other = tables[second, :, :, first, :].permute(2, 0, 3, 1)
         pairs = (one + other).flatten(1)
