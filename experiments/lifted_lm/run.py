@@ -22,7 +22,7 @@ from rows import Rows
 from texts import larger, split
 
 PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "trigrams",
-         "by-validation", "rivals", "larger", "sizes", "appendix")  # fmt: skip
+         "by-validation", "few-words", "rivals", "larger", "sizes", "appendix")  # fmt: skip
 
 
 def main() -> None:
@@ -68,6 +68,8 @@ def _measure(rows: Rows, options: argparse.Namespace) -> None:
             trigrams.run(rows, options.scale, text, options.device)
         elif part == "by-validation":
             trigrams.run_by_validation(rows, options.scale, text, options.device)
+        elif part == "few-words":
+            trigrams.run_few(rows, options.scale, text)
         elif part == "rivals":
             for own in (text, larger(options.scale, options.data)):
                 trigrams.run_rivals(rows, options.scale, own)

@@ -3,15 +3,15 @@
 Every candidate is trained on the first nine tenths of the training text and rated on the last
 tenth.  The best is trained on all of it with several seeds, and looked at on the validation and the
 test text, which have decided nothing; Kneser-Ney models of the same text stand beside it.  Another
-row has settings chosen on the validation text.  The defaults are then taken to a larger text with a
-larger vocabulary.
+row has settings chosen on the validation text.  The same is done for the most frequent words alone,
+on a CPU.  The defaults are then taken to a larger text with a larger vocabulary.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,13 @@ CANDIDATES = {
     "smoke": [Candidate(5, 20), Candidate(5, 20, order=4)],
     "full": [
         Candidate(100, 300),
-        Candidate(30, 300),
-        Candidate(100, 300, l1=0.75),
-        Candidate(100, 300, l2=4),
         Candidate(100, 300, order=4),
         Candidate(100, 300, order=5),
-        Candidate(100, 300, l1=0.7, order=5),
-        Candidate(100, 300, l2=4, order=5),
+        Candidate(100, 300, l1=0.75, order=5),
+        Candidate(100, 300, l1=0.9, order=5),
+        Candidate(100, 300, l1=1.05, order=5),
+        Candidate(100, 300, l1=0.75, l2=4, order=5),
+        Candidate(100, 300, l1=0.75, l2=7, order=5),
     ],
 }
 # More finely, by the validation text.
@@ -80,10 +80,22 @@ FINER = {
     "smoke": [Candidate(5, 20, order=5)],
     "full": [
         Candidate(100, 400, l1, l2, order=5)
-        for l1, l2 in ((None, None), (0.65, None), (0.5, None), (None, 4.5), (None, 6.0))
+        for l1, l2 in ((0.65, None), (0.75, None), (0.85, None), (1.0, None), (0.8, 4), (0.8, 6.5))
     ],
 }
 STEPS = {"smoke": 30, "full": 1000}
+# Of the most frequent words, on a CPU.
+FEW = {"smoke": 20, "full": 2_000}
+FEW_CANDIDATES = {
+    "smoke": [Candidate(5, 20, order=4)],
+    "full": [
+        Candidate(50, 300),
+        Candidate(50, 300, order=5),
+        Candidate(50, 300, l1=0.75, order=5),
+        Candidate(50, 300, l2=7, order=5),
+    ],
+}
+FEW_STEPS = {"smoke": 30, "full": 400}
 LARGER = {"smoke": Candidate(5, 30, order=4), "full": Candidate(100, 400, order=5)}
 SEEDS = {"smoke": (0,), "full": (0, 1, 2)}
 GAPS = {"smoke": 100, "full": 20_000}
@@ -98,7 +110,8 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
     for candidate in CANDIDATES[scale]:
         point = {"part": CHOICE, "text": text.name, **asdict(candidate), "device": device}
         rows.measure(point, lambda own=candidate: _held_out(text.train, vocabulary, own, device))
-    _by_seeds(rows, scale, text, device, PART, _best(rows.of(CHOICE), "held_out", scale))
+    best = _best(rows.latest(part=CHOICE, text=text.name), STEPS[scale])
+    _by_seeds(rows, scale, text, vocabulary, device, PART, best)
 
 
 def run_by_validation(rows: Rows, scale: str, text: Split, device: str) -> None:
@@ -109,18 +122,34 @@ def run_by_validation(rows: Rows, scale: str, text: Split, device: str) -> None:
     for candidate in FINER[scale]:
         point = {"part": ON_VALID, "text": text.name, **asdict(candidate), "device": device}
         rows.measure(point, lambda own=candidate: _rated(pair, vocabulary, own, device))
-    _by_seeds(rows, scale, text, device, BY_VALID, _best(rows.of(ON_VALID), "held_out", scale))
+    _by_seeds(
+        rows, scale, text, vocabulary, device, BY_VALID, _best(rows.of(ON_VALID), STEPS[scale])
+    )
 
 
-def _best(found: list[dict[str, Any]], by: str, scale: str) -> Candidate:
+def run_few(rows: Rows, scale: str, text: Split) -> None:
+    """The most frequent words alone, all others one: choice, field and Kneser-Ney on a CPU."""
+    vocabulary = Vocabulary.from_counts(count_corpus(text.train), size=FEW[scale])
+    text = replace(text, name=f"{text.name}, {FEW[scale]:,} words")
+    for candidate in FEW_CANDIDATES[scale]:
+        point = {"part": CHOICE, "text": text.name, **asdict(candidate), "device": "cpu"}
+        rows.measure(point, lambda own=candidate: _held_out(text.train, vocabulary, own, "cpu"))
+    best = _best(rows.latest(part=CHOICE, text=text.name), FEW_STEPS[scale])
+    _by_seeds(rows, scale, text, vocabulary, "cpu", PART, best)
+    run_rivals(rows, scale, text, vocabulary)
+
+
+def _best(found: list[dict[str, Any]], steps: int) -> Candidate:
     """The best of these rows, for as many steps as the final training has."""
-    chosen = max(found, key=lambda row: row["figures"][by])["point"]
+    chosen = max(found, key=lambda row: row["figures"]["held_out"])["point"]
     settings = {name: chosen.get(name, 3) for name in ("dims", "l1", "l2", "order")}
-    return Candidate(steps=STEPS[scale], **settings)
+    return Candidate(steps=steps, **settings)
 
 
-def _by_seeds(rows: Rows, scale: str, text: Split, device: str, part: str, best: Candidate) -> None:
-    vocabulary = _vocabulary(text, scale)
+def _by_seeds(
+    rows: Rows, scale: str, text: Split, vocabulary: Vocabulary, device: str, part: str,
+    best: Candidate,
+) -> None:  # fmt: skip
     for seed in SEEDS[scale]:
         point = {"part": part, "text": text.name, **asdict(best), "seed": seed, "device": device}
         rows.measure(
@@ -142,13 +171,12 @@ def run_larger(
     )
 
 
-def run_rivals(rows: Rows, scale: str, text: Split) -> None:
+def run_rivals(rows: Rows, scale: str, text: Split, vocabulary: Vocabulary | None = None) -> None:
     """Kneser-Ney models of the same words, on a CPU."""
+    words = vocabulary or _vocabulary(text, scale)
     for order in (3, 5):
         point = {"part": RIVALS, "text": text.name, "order": order}
-        rows.measure(
-            point, lambda own=order: _rival(text, _vocabulary(text, scale), own, GAPS[scale])
-        )
+        rows.measure(point, lambda own=order: _rival(text, words, own, GAPS[scale]))
 
 
 def _vocabulary(text: Split, scale: str) -> Vocabulary:
@@ -159,8 +187,8 @@ def report(rows: Rows) -> list[str]:
     """The candidates, and what came of the best beside Kneser-Ney models."""
     if not rows.of(PART):
         return []
-    names = ("order", "dims", "steps", "l1", "l2")
-    lines = ["| " + " | ".join((*names, "rated on", "value", "seconds")) + " |", "|---" * 8 + "|"]
+    names = ("text", "order", "dims", "steps", "l1", "l2")
+    lines = ["| " + " | ".join((*names, "rated on", "value", "seconds")) + " |", "|---" * 9 + "|"]
     for row in rows.of(CHOICE) + rows.of(ON_VALID):
         cells = [str(row["point"].get(name, 3) or "default") for name in names]
         cells.append("end of training text" if row["point"]["part"] == CHOICE else "validation")

@@ -21,6 +21,7 @@ from mrflearn.inference.trigrams import (
     draw_sentences,
     next_log_probabilities,
     perron_vector,
+    product,
     trigram_marginals,
 )
 from support.trigrams import EDGE, line_score, random_trigrams, score_table, window_matrix
@@ -89,6 +90,29 @@ def test_marginals_are_those_of_the_whole_matrix(seed):
     torch.testing.assert_close(
         found.marginals.triples, shares.view(-1)[model.codes["triples"]] / total
     )
+
+
+@given(seed=seeds)
+@settings(max_examples=8)
+def test_rounded_products_are_near_the_exact_ones(seed):
+    left, right = torch.rand(2, 7, 7, generator=torch.Generator().manual_seed(seed)).double() + 0.1
+    # Both factors and the sums have 8 bits.
+    torch.testing.assert_close(
+        product(left, right, rounded=True), left @ right.T, rtol=4 * 2**-8, atol=0
+    )
+
+
+@given(seed=seeds)
+@settings(max_examples=8)
+def test_marginals_by_rounded_products_are_near_the_exact_ones(seed):
+    model, _ = random_trigrams(seed, size=0.3)
+    scores = model.potentials()
+    matrix = TrigramMatrix.of(scores)
+    left, right = vectors(model.states, seed)
+    exact = matrix.quotient(left, right).marginals.parts
+    rounded = replace(TrigramMatrix.of(scores), rounded=True)
+    for own, other in zip(rounded.quotient(left, right).marginals.parts, exact, strict=True):
+        torch.testing.assert_close(own, other, rtol=0, atol=0.02)
 
 
 @given(seed=seeds, size=st.sampled_from([0.0, 0.5, 2.0]))

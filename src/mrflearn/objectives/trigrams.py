@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.execution.resources import multiplies_bfloat16
 from mrflearn.features.moments import Moments
 from mrflearn.graph.trigrams import TrigramPotentials, find_places
 from mrflearn.inference.trigrams import TrigramMatrix, first_vectors
@@ -88,6 +89,9 @@ class TrigramLikelihood(Objective[TrigramModel]):
         self.shares = {**counted, "triples": shares, **longer}
         self.committed = self.warm = first_vectors(model.potentials())
         self.latest: Tensor | None = None
+        self.rounded = (
+            model.unary.dtype == torch.float32 and size > FEW_WORDS and multiplies_bfloat16()
+        )
         self.log_partition = torch.tensor(torch.nan, dtype=torch.float64)
 
     def __call__(self, vector: Vector) -> Evaluation:
@@ -105,7 +109,7 @@ class TrigramLikelihood(Objective[TrigramModel]):
             **dict(zip(LONGER, (own.weights for own in scores.longer), strict=False)),
         }
         text = sum(self.shares[name].double() @ own.double() for name, own in means.items())
-        matrix = TrigramMatrix.of_tables(scores, near, far)
+        matrix = TrigramMatrix.of_tables(scores, near, far, rounded=self.rounded)
         left, right = self.committed
         if model.states <= FEW_WORDS:
             left, right = matrix.follow(left, right, FEW_STEPS, FEW_TOLERANCE)
