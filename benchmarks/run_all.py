@@ -42,6 +42,7 @@ class Benchmark:
 
 BENCHMARKS = {
     "inference": Benchmark("Inference", ("setup_peers.py", "inference"), ()),
+    "queries": Benchmark("Changing evidence", None, ("--questions", "4")),
     "bounds": Benchmark(
         "Bounds", None, ("--time", "5", "--hard-time", "5", "--only", "Grids_11", "graphs")
     ),
