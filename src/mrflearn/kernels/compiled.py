@@ -216,15 +216,15 @@ def circuit_loop(
                     least = value
                 cells[cell_of[e]] += value
         top, low, count = 0.0, np.inf, number(ends[0])
-        for cell in range(number(ends[0]), number(ends[1])):
-            total = cells[cell]
-            possible[count] = cell
+        for c in range(number(ends[0]), number(ends[1])):
+            total = cells[c]
+            possible[count] = c
             count += number(total > 0)
             if total > top:
                 top = total
             if (total > 0) & (total < low):
                 low = total
-            beliefs[cell] = cliques[k, 3]
+            beliefs[c] = cliques[k, 3]
         counts[k] = count - number(ends[0])
         log_z[cliques[k, 2]] += np.log(top) if top > 0 else -np.inf
         if top > 0:
