@@ -104,6 +104,7 @@ figures: $(READY)
 bench-inference: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py inference
 	$(BIN)/python benchmarks/inference.py
+	$(if $(MRFLEARN_DATA),$(BIN)/python benchmarks/queries.py)
 
 bench-crf: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py crf

@@ -48,9 +48,7 @@ def compare(name: str, field: Potentials, given: Evidence, asked: list[Evidence]
         difference = found.variables[0] - expected.variables
         apart = max(apart, float(difference.abs().max()))
     ratio = median(anew) / median(ours)
-    size = (
-        "no circuit" if compiled.circuit is None else f"{len(compiled.circuit.weights):,} entries"
-    )
+    size = "no circuit" if compiled.circuit is None else f"{len(compiled.circuit.leaf):,} entries"
     print(
         f"{name:32s} compiled in {took:.2f} s ({size}); first asked {first:.2f} s, "
         f"then {1e3 * median(ours):.1f} ms, anew {1e3 * median(anew):.0f} ms: "

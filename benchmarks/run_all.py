@@ -3,6 +3,7 @@
     make bench                                  # an hour and more
     make bench QUICK=1                          # minutes: fewer jobs, fewer repeats
     python benchmarks/run_all.py --only crf     # this one again; the others stay as they are
+    python benchmarks/run_all.py --only inference --join -- --only thrml   # the rest of a table
     python benchmarks/run_all.py --only-write   # RESULTS.md from the records
 
 What a benchmark printed stands whole in results/NAME.json; RESULTS.md, the table of the README and
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -44,6 +46,7 @@ class Benchmark:
 
 BENCHMARKS = {
     "inference": Benchmark("Inference", ("setup_peers.py", "inference"), ()),
+    "queries": Benchmark("Changing evidence", None, ("--questions", "4")),
     "bounds": Benchmark(
         "Bounds", None, ("--time", "5", "--hard-time", "5", "--only", "Grids_11", "graphs")
     ),
@@ -92,6 +95,20 @@ def run(name: str, words: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
+def joined(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """One record of two parts of a table that the same code printed on the same machine."""
+    for name in ("commit", "machine", "versions"):
+        if before[name] != after[name]:
+            sys.exit(f"{name} differs: {before[name]} and {after[name]}; run all parts again")
+    rows = [re.split(r" {2,}", line) for line in (*before["output"], *after["output"][1:])]
+    widths = [max(len(own[k]) for own in rows if k < len(own)) for k in range(len(rows[0]))]
+    lines = ["  ".join(map(str.ljust, own, widths)).rstrip() for own in rows]
+    together = {name: max(before[name], after[name]) for name in ("load", "ended")}
+    took = round(before["took"] + after["took"], 1)
+    command = after["command"].split(" --only")[0] + " (in parts)"
+    return {**after, **together, "took": took, "command": command, "output": lines}
+
+
 def write_page(page: Path) -> None:
     """RESULTS.md from the records."""
     text = ["# Benchmarks", "", "Ours and our peers on the same work in one run.", ""]
@@ -112,6 +129,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="*", choices=list(BENCHMARKS), default=list(BENCHMARKS))
     parser.add_argument("--only-write", action="store_true", help="RESULTS.md from the records")
+    parser.add_argument("--join", action="store_true", help="to the lines of the record there is")
     parser.add_argument("words", nargs="*", help="after --: options of the one benchmark")
     options = parser.parse_args()
     failed = []
@@ -128,6 +146,9 @@ def main() -> None:
             sys.stderr.write(f"{name} ended with exit code {record['ended']}\n")
             continue
         RECORDS.mkdir(exist_ok=True)
+        if options.join:
+            before = json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
+            record = joined(before, record)
         lines = json.dumps(record, indent=1, ensure_ascii=False)
         (RECORDS / f"{name}.json").write_text(lines + "\n", encoding="utf-8")
     write_page(HERE / "RESULTS.md")

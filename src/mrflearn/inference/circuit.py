@@ -3,11 +3,13 @@
 A junction tree is written out as an arithmetic circuit [Darwiche 2003]: the entries of all its
 tables that can be positive, and for each the message cells that it multiplies and the one it is
 summed into.  Impossible entries are found once, by passing "possible or not" through the tree both
-ways, and left out: networks of many zeros (pedigrees, diagnoses) shrink a hundredfold.  An answer
-is then a few gathers and segment sums for each level of the tree, for any number of evidences at a
+ways, and left out: networks of many zeros (pedigrees, diagnoses) shrink a hundredfold.  A clique
+that only sums a variable out of the message of one child is merged with that child.  An answer is
+then a few gathers and segment sums for each level of the tree, for any number of evidences at a
 time.
 
-Letters in shapes: e: entries of a level; m: message cells; n: evidences asked about together.
+Letters in shapes: e: entries of all tables; l: leaves; j: joint states that leaves are of; k:
+states of all variables; c: components; n: evidences asked about together.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +55,7 @@ MOST_JOINT = 2**16  # joint states of variables asked about together
 class Clique(NamedTuple):
     """One table while the circuit is made: its variables, and which of its entries are possible.
 
-    The variable that is summed out is the last axis; `weights` is the product of its factors.
+    The last `summed` of its axes are summed out; `weights` is the product of its factors.
     """
 
     variables: tuple[int, ...]
@@ -60,10 +63,23 @@ class Clique(NamedTuple):
     possible: NDArray[np.bool_]
     children: list[int]
     component: int
+    summed: int = 1
+
+    @property
+    def separator(self) -> tuple[int, ...]:
+        """The variables of its message."""
+        return self.variables[: -self.summed]
+
+    def message(self) -> NDArray[Any]:
+        """Which cells of its message are possible."""
+        found: NDArray[Any] = np.any(self.possible, axis=tuple(range(-self.summed, 0)))
+        return found
 
 
 class CircuitLevel(NamedTuple):
     """Cliques of one height, side by side; `slots` are the first, second ... of their children.
+
+    The first child is the one with the most cells.  Cliques above the lowest level have children.
 
     A slot is (how many entries have one, which cell each multiplies, the order that sorts entries
     by that cell, where each cell begins in it, the cells).
@@ -81,13 +97,19 @@ class CircuitLevel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Circuit:
-    """The levels from the leaves to the roots, and what each entry is worth without evidence."""
+    """The levels from the leaves to the roots.
+
+    A leaf is a weight and a joint state of the variables that a clique sums out: what an entry is
+    worth before messages, if evidence allows those states.
+    """
 
     levels: tuple[CircuitLevel, ...]
-    weights: Array
-    state: Numbers  # of each entry: the state of the variable it is summed over, numbered through
-    by_state: tuple[Numbers, Numbers, Numbers]  # order, where each state begins, those that occur
-    offset: Array  # of log Z, a component
+    leaf: Numbers  # (e) of each entry
+    weights: Array  # (l)
+    joint: Numbers  # (l)
+    states: Numbers  # (j, most in one) numbered through all variables; k where there are no more
+    by_joint: tuple[Numbers, Numbers, Numbers]  # of entries: order, where each begins, which occur
+    offset: Array  # (c) of log Z
     cells: int
 
     def answer(self, allowed: Float[Array, "k n"]) -> tuple[Array, Array]:
@@ -96,12 +118,24 @@ class Circuit:
         Raises `FloatingPointError` where numbers leave the range of double precision.
         """
         n = allowed.shape[1]
+        every = np.append(allowed, np.ones((1, n)), axis=0)
+        leaves = every[self.states].prod(axis=1)[self.joint]
+        leaves *= self.weights[:, None]
         few = all(len(level.slots) <= MOST_CHILDREN for level in self.levels)
-        if few and (loop := CIRCUIT.after(ENTRY_SECONDS * len(self.weights) * n)):
-            return self._answer_compiled(loop, allowed)
+        if few and (loop := CIRCUIT.after(ENTRY_SECONDS * len(self.leaf) * n)):
+            log_z, beliefs = self._answer_compiled(loop, leaves)
+        else:
+            log_z, beliefs = self._answer_by_levels(leaves)
+        marginals = np.zeros_like(every)
+        for states in self.states.T:
+            np.add.at(marginals, states, beliefs)
+        return log_z, marginals[:-1]
+
+    def _answer_by_levels(self, leaves: Float[Array, "l n"]) -> tuple[Array, Array]:
+        """log Z (c, n) and the probability of every joint state (j, n)."""
+        n = leaves.shape[1]
         cells, totals = np.empty((self.cells, n)), np.empty((self.cells, n))
-        values = allowed[self.state]
-        values *= self.weights[:, None]
+        values = leaves[self.leaf]
         log_z = np.repeat(self.offset[:, None], n, axis=1)
         with np.errstate(under="raise", over="raise"):
             for level in self.levels:
@@ -115,10 +149,10 @@ class Circuit:
                 top[top == 0] = 1.0
                 totals[level.cells] = sums
                 cells[level.cells] = sums / np.repeat(top, level.sizes, axis=0)
-            return log_z, self._marginals(values, totals)
+            return log_z, self._beliefs(values, totals)
 
-    def _marginals(self, values: Array, totals: Array) -> Array:
-        """The probability of every state; `values` and `totals` are used up."""
+    def _beliefs(self, values: Array, totals: Array) -> Array:
+        """The probability of every joint state; `values` and `totals` are used up."""
         beliefs = np.ones_like(totals)  # of the cells of roots; all others are filled in
         for level in reversed(self.levels):
             sums = totals[level.cells]
@@ -130,54 +164,69 @@ class Circuit:
             own *= np.repeat(share, level.lengths, axis=0)
             for count, _, order, starts, cells in level.slots:
                 beliefs[cells] = np.add.reduceat(own[:count][order], starts, axis=0)
-        order, starts, states = self.by_state
-        found = np.zeros((states[-1] + 1 if len(states) else 0, values.shape[1]))
-        found[states] = np.add.reduceat(values[order], starts, axis=0)
+        order, starts, occur = self.by_joint
+        found = np.zeros((len(self.states), values.shape[1]))
+        found[occur] = np.add.reduceat(values[order], starts, axis=0)
         return found
 
-    def _answer_compiled(self, loop: Loop, allowed: Array) -> tuple[Array, Array]:
-        log_z = np.repeat(self.offset[None], allowed.shape[1], axis=0)
-        marginals = np.zeros(allowed.shape[::-1])
-        weights, states, *structure = self._flat
+    def _answer_compiled(self, loop: Loop, leaves: Float[Array, "l n"]) -> tuple[Array, Array]:
+        log_z = np.repeat(self.offset[None], leaves.shape[1], axis=0)
+        beliefs = np.zeros((leaves.shape[1], len(self.states)))
         smallest = np.finfo(np.float64).tiny
-        for own, z, found in zip(allowed.T, log_z, marginals, strict=True):
-            loop(weights * own[states], states, *structure, smallest, z, found)
+        for own, z, found in zip(np.ascontiguousarray(leaves.T), log_z, beliefs, strict=True):
+            loop(own, self.joint, *self._flat, smallest, z, found)
         if np.isnan(log_z).any():
             raise FloatingPointError
-        return log_z.T, marginals.T
+        return log_z.T, beliefs.T
 
     @cached_property
     def _flat(self) -> tuple[NDArray[Any], ...]:
-        """What `circuit_loop` reads: leaves are the different pairs of a weight and a state."""
-        weights, weight = np.unique(self.weights, return_inverse=True)
-        count = int(self.state.max()) + 1
-        pairs, leaf = np.unique(weight * count + self.state, return_inverse=True)
-        # Entries of a level without a child come first: no slot may begin before its array.
-        children = [np.zeros(len(self.weights), dtype=np.int64)]
-        at, width = len(self.weights), max(2, *(len(level.slots) for level in self.levels), 0)
-        first, rows = [], []
-        root = np.ones(self.cells, dtype=np.bool_)
+        """What `circuit_loop` reads: the entries of each clique by the cell of its first child.
+
+        Entries without a child are all of one more cell, which is worth 1.
+        """
+        first = np.concatenate([level.cells.start + level.cliques for level in self.levels])
+        first = np.append(first, self.cells)  # of each clique, and their number
+        lowest, width = len(self.levels[0].cliques), max(len(own.slots) for own in self.levels)
+        rows = np.zeros((len(first) - 1, 9 + max(width, 3)), dtype=np.int64)
+        rows[:, 0], rows[:, 1] = first[:-1], first[1:]
+        rows[:, 2] = np.concatenate([level.components for level in self.levels])
+        rows[:, 3] = 1
+        leaf, own = [], []
+        begins = np.zeros(self.cells + len(rows) + 2 * lowest, dtype=np.uint32)
+        others: list[Numbers] = []
+        placed = k = 0
         for level in self.levels:
-            first.append(level.entries.start + level.starts)
-            table = np.zeros((len(level.cliques), 4 + width), dtype=np.int64)
-            table[:, 0] = level.cells.start + level.cliques
-            table[:, 1] = level.components
-            for i, (length, cells, *_) in enumerate(level.slots):
-                table[:, 3] += level.starts[level.cliques] < length
-                table[:, 4 + i] = at - level.entries.start
-                at += length
-                children.append(cells)
-                root[cells] = False
-            rows.append(table)
-        cliques = np.concatenate([*rows, np.full((1, 4 + width), self.cells)])
-        cliques[:-1, 2] = root[cliques[:-1, 0]]
+            ends = [*level.starts[level.cliques].tolist(), level.entries.stop - level.entries.start]
+            cell = level.cells.start + np.repeat(np.arange(len(level.lengths)), level.lengths)
+            for start, end in pairwise(ends):
+                leaves = self.leaf[level.entries][start:end]
+                children = [cells[start:end] for count, cells, *_ in level.slots if start < count]
+                main, at = np.zeros(end - start, dtype=np.int64), len(rows) + k
+                if children:
+                    inner = [int(np.searchsorted(first, own[0], "right")) - 1 for own in children]
+                    rows[inner, 3], at = 0, inner[0]
+                    main = children[0] - first[at]
+                rows[k, 4:6] = at, first[at] if children else self.cells + k
+                # Entries that follow each other are of different cells, which are added to faster.
+                order = np.lexsort((leaves, main))
+                begin = np.flatnonzero(np.diff(main[order], prepend=-1, append=main.max() + 1))
+                begins[rows[k, 5] + at + np.arange(len(begin))] = begin
+                rows[k, 6:8] = level.entries.start + np.array([start, end])
+                rows[k, 8] = max(0, len(children) - 1)
+                for i, cells in enumerate(children[1:], 9):
+                    rows[k, i] = placed
+                    others.append(cells[order])
+                    placed += end - start
+                leaf.append(leaves[order])
+                own.append(cell[start:end][order])
+                k += 1
         return (
-            weights[pairs // count],
-            (pairs % count).astype(np.uint32),
-            leaf.astype(np.min_scalar_type(len(pairs))),
-            np.append(np.concatenate(first), len(self.weights)).astype(np.uint32),
-            np.concatenate(children).astype(np.uint32),
-            cliques,
+            np.concatenate(leaf).astype(np.min_scalar_type(len(self.weights))),
+            np.concatenate(own).astype(np.uint32),
+            begins,
+            np.concatenate([np.zeros(1, dtype=np.int64), *others])[1:].astype(np.uint32),
+            rows,
         )
 
 
@@ -342,7 +391,7 @@ class CompiledField:
         graph, n = self.potentials.graph, len(observed)
         log_z = np.empty((n, graph.components))
         variables = np.zeros((n, graph.variables, graph.most_states))
-        together = 1 if self.circuit is None else max(1, AT_ONCE // len(self.circuit.weights))
+        together = 1 if self.circuit is None else max(1, AT_ONCE // len(self.circuit.leaf))
         for start in range(0, n, together):
             rows = slice(start, start + together)
             allowed = torch.stack([self._allowed(own) for own in torch.from_numpy(observed[rows])])
@@ -360,11 +409,9 @@ class CompiledField:
             raise FloatingPointError
         n, v, s = allowed.shape
         log_z, found = self.circuit.answer(allowed.reshape(n, v * s).T.astype(np.float64))
-        variables = np.zeros((v * s, n))
-        variables[: len(found)] = found
         # Where one part of a component is impossible, so are the parts not joined to it.
         possible = (log_z > -math.inf)[self.potentials.graph.component.cpu().numpy()]
-        return log_z.T, variables.T.reshape(n, v, s) * possible.T[:, :, None]
+        return log_z.T, found.T.reshape(n, v, s) * possible.T[:, :, None]
 
 
 # How a circuit is made.
@@ -383,7 +430,6 @@ def make_circuit(potentials: Potentials) -> Circuit | None:
         return None
     tables = [table.dense().detach().double().cpu().numpy() for table in potentials.tables]
     cliques: list[Clique] = []
-    heights: list[int] = []
     offset = np.zeros(graph.components)
     for plan, replicas in plans:
         assert isinstance(plan, EliminationPlan)  # noqa: S101 - looked at above
@@ -392,14 +438,14 @@ def make_circuit(potentials: Potentials) -> Circuit | None:
             for own, top in _cliques(plan, replicas, number, tables, graph, cliques):
                 offset[own.component] += top
                 cliques.append(own)
-            heights += plan.elimination.heights
             _prune(cliques, first)
+    cliques = _merged(cliques)
     counts = [int(own.possible.sum()) for own in cliques]
     if sum(counts) > MOST_ENTRIES or not all(counts):  # 0: nothing at all is possible
         return None
     if any(own.weights[own.possible].min() < TINY for own in cliques):
         return None
-    return _written_out(cliques, heights, offset, graph)
+    return _written_out(cliques, offset, graph)
 
 
 def _cliques(
@@ -435,9 +481,9 @@ def _cliques(
             scores = scores + _spread(tables[group][row], own, scope, states)
         possible = scores > -math.inf
         for child in children[k]:
-            message: NDArray[Any] = np.any(before[child].possible, axis=-1)
-            own = before[child].variables[:-1]
-            possible &= _spread(message, own, tuple(variables[list(scope)].tolist()), None)
+            inner = before[child]
+            named = tuple(variables[list(scope)].tolist())
+            possible &= _spread(inner.message(), inner.separator, named, None)
         top = float(scores.max(initial=-math.inf, where=possible))
         top = top if top > -math.inf else 0.0
         numbered = tuple(variables[list(scope)].tolist())
@@ -465,24 +511,56 @@ def _prune(cliques: list[Clique], first: int) -> None:
     """Leaves possible only what some possible assignment of the whole component agrees with."""
     for clique in reversed(cliques[first:]):
         for child in clique.children:
-            kept = set(cliques[child].variables[:-1])
+            kept = set(cliques[child].separator)
             others = tuple(i for i, v in enumerate(clique.variables) if v not in kept)
             left = [v for v in clique.variables if v in kept]
             message: NDArray[Any] = np.any(clique.possible, axis=others)
-            message = _spread(message, left, cliques[child].variables[:-1], None)
+            message = _spread(message, left, cliques[child].separator, None)
             cliques[child].possible[...] &= message[..., None]
 
 
-def _written_out(
-    cliques: list[Clique], heights: list[int], offset: Array, graph: FactorGraph
-) -> Circuit:
+def _merged(cliques: list[Clique]) -> list[Clique]:
+    """Pruned cliques, without those that only sum a variable out of the message of a child.
+
+    Such a clique has the variables of that message, and all its entries weigh alike.  The two
+    become one, which sums out the variables of both.
+    """
+    found: list[Clique | None] = []
+    for own in cliques:
+        found.append(own)
+        weights = own.weights[own.possible]
+        if not len(weights) or (weights != weights[0]).any():
+            continue
+        for child in own.children:
+            inner = found[child]
+            if inner is not None and len(inner.separator) == len(own.variables):
+                order = [inner.variables.index(v) for v in own.variables]
+                order += range(len(order), len(inner.variables))
+                found[-1] = Clique(
+                    tuple(inner.variables[i] for i in order),
+                    inner.weights.transpose(order) * weights[0],
+                    inner.possible.transpose(order),
+                    [*inner.children, *(other for other in own.children if other != child)],
+                    own.component,
+                    inner.summed + 1,
+                )
+                found[child] = None
+                break
+    place = np.cumsum([own is not None for own in found]) - 1
+    return [own._replace(children=place[own.children].tolist()) for own in found if own is not None]
+
+
+def _written_out(cliques: list[Clique], offset: Array, graph: FactorGraph) -> Circuit:
     """The circuit of pruned cliques."""
-    most = graph.most_states
+    most, widest = graph.most_states, max(own.summed for own in cliques)
+    heights: list[int] = []
+    for own in cliques:
+        heights.append(1 + max((heights[child] for child in own.children), default=0))
     # Cliques by height; of one height those of most children first, so that slots are prefixes.
     order = sorted(range(len(cliques)), key=lambda k: (heights[k], -len(cliques[k].children)))
     rank: dict[int, Numbers] = {}  # of each message: the number of the cell of every entry
-    levels, weights, state = [], [], []
-    entries = cells = 0
+    levels, weights, joint, states = [], [], [], []
+    entries = cells = joints = 0
     for height in range(1, max(heights) + 1):
         members = [k for k in order if heights[k] == height]
         first_entry, first_cell = entries, cells
@@ -491,24 +569,33 @@ def _written_out(
         counts: list[int] = []
         for k in members:
             own = cliques[k]
-            size = own.possible.shape[-1]
+            kept = len(own.separator)
+            summed = np.unravel_index(
+                np.arange(math.prod(own.possible.shape[kept:])), own.possible.shape[kept:]
+            )
+            size = len(summed[0])
             flat = np.flatnonzero(own.possible)
             message, at = np.unique(flat // size, return_index=True)
-            numbers = np.full(own.possible[..., 0].size, -1)
+            numbers = np.full(own.possible.size // size, -1)
             numbers[message] = cells + np.arange(len(message))
             rank[k] = numbers
             starts.append(entries - first_entry + at)
             begins.append(cells - first_cell)
             counts.append(len(message))
             weights.append(own.weights.reshape(-1)[flat])
-            state.append(own.variables[-1] * most + flat % size)
+            joint.append(joints + flat % size)
+            joints += size
+            table = np.full((size, widest), graph.variables * most)
+            table[:, : own.summed] = np.stack(summed, 1) + most * np.array(own.variables[kept:])
+            states.append(table)
             place = np.unravel_index(flat, own.possible.shape)
             where = dict(zip(own.variables, place, strict=True))
-            for i, child in enumerate(own.children):
+            largest = sorted(own.children, key=lambda child: -np.count_nonzero(rank[child] >= 0))
+            for i, child in enumerate(largest):
                 inner = cliques[child]
                 cell = np.zeros(len(flat), dtype=np.int64)
-                for v, length_ in zip(inner.variables[:-1], inner.possible.shape, strict=False):
-                    cell = cell * length_ + where[v]
+                for v, length in zip(inner.separator, inner.possible.shape, strict=False):
+                    cell = cell * length + where[v]
                 while len(slots) <= i:
                     slots.append([])
                 slots[i].append(rank[child][cell])
@@ -527,8 +614,19 @@ def _written_out(
                 tuple(_slot(np.concatenate(own)) for own in slots),
             )
         )
-    every = np.concatenate(state)
-    return Circuit(tuple(levels), np.concatenate(weights), every, _sorted_by(every), offset, cells)
+    every, each = np.concatenate(joint), np.concatenate(weights)
+    different, weight = np.unique(each, return_inverse=True)
+    pairs, leaf = np.unique(weight * joints + every, return_inverse=True)
+    return Circuit(
+        tuple(levels),
+        leaf,
+        different[pairs // joints],
+        pairs % joints,
+        np.concatenate(states),
+        _sorted_by(every),
+        offset,
+        cells,
+    )
 
 
 def _slot(cells: Numbers) -> tuple[int, Numbers, Numbers, Numbers, Numbers]:

@@ -165,83 +165,109 @@ def gibbs_loop(
 
 def circuit_loop(
     leaves: Array,  # the weight of each, 0 where evidence does not allow it
-    states: Array,  # of each leaf: the number of its state among all variables'
+    joint: Array,  # of each leaf: the number of its joint state
     leaf: Array,  # of each entry
-    first: Array,  # entry of each cell, and their number
-    children: Array,  # the cells that entries multiply
-    cliques: Array,  # first cell, component, whether a root, children, where each begins; ends
+    own: Array,  # the cell that each entry is added to
+    begins: Array,  # of the entries of each cell of a first child, and their number, in its clique
+    others: Array,  # the cells of other children that entries multiply
+    cliques: Array,  # cells (2), component, a root?, first child, its cells, entries (2), others
     smallest: float,  # positive number that is held in full precision
     log_z: Array,  # in and out: of each component; nan where a number is below `smallest`
-    marginals: Array,  # in (zero) and out: of the states of all variables
+    found: Array,  # in (zero) and out: of each joint state
 ) -> None:
     """Passes up a circuit, and down again over what is possible: `Circuit.answer`.
 
-    Indices are unsigned, so that none is looked at for being negative, and what is possible is
-    listed without branches, which could not be predicted: together they make it twice as fast.
+    The entries of a clique are those of the cells of its first child, one cell after the other, and
+    only cells that are possible are looked at.  Indices are unsigned, so that none is looked at for
+    being negative, and what is possible is listed without branches, which could not be predicted.
     """
-    number, one, last, cells = np.uint64, np.uint64(1), len(cliques) - 1, np.empty(len(first) - 1)
-    beliefs, possible = np.empty(len(cells)), np.empty(len(first), np.uint32)  # cells
-    kept, values = np.empty(len(leaf) + 1, np.uint32), np.empty(len(leaf) + 1)  # possible entries
-    begin, ends = np.empty(len(first) + 1, np.uint32), np.zeros(last + 1, np.int64)
-    tops, least, count, entries = np.empty(last), 1.0, number(0), number(0)
+    number, one, last = np.uint64, np.uint64(1), len(cliques)
+    leafs = number(0)  # cliques without children: one more cell for each, at the end
     for k in range(last):
-        width, top, low = cliques[k, 3], 0.0, 1.0
-        a, b = number(cliques[k, 4]), number(cliques[k, 5])
-        for cell in range(number(cliques[k, 0]), number(cliques[k + 1, 0])):
-            possible[count] = cell
-            begin[count] = entries
-            total = 0.0
-            for entry in range(number(first[cell]), number(first[cell + one])):
-                value = leaves[leaf[entry]]
-                able = value > 0
+        leafs += number(cliques[k, 4] >= last)
+    count = number(cliques[last - 1, 1])
+    cells, beliefs = np.zeros(count + leafs), np.empty(count + leafs)
+    possible, counts = np.empty(count + leafs + one, np.uint32), np.empty(2 * last, np.uint32)
+    tops, sums, least = np.ones(last), np.zeros(len(leaves)), 1.0
+    for k in range(leafs):
+        cells[count + number(k)], possible[count + number(k)] = 1.0, count + number(k)
+        counts[last + k] = 1
+    for k in range(last):
+        ends, entries, width = cliques[k, :2], cliques[k, 6:8], cliques[k, 8]
+        child, first = number(cliques[k, 4]), number(cliques[k, 5])
+        worth, cell_of = leaf[entries[0] : entries[1]], own[entries[0] : entries[1]]
+        a, b = others[cliques[k, 9] :], others[cliques[k, 10] :]
+        for j in range(first, first + number(counts[child])):
+            cell = number(possible[j])
+            weight = cells[cell]
+            for e in range(number(begins[cell + child]), number(begins[cell + child + one])):
+                value = leaves[worth[e]] * weight
+                able = leaves[worth[e]] > 0
                 if width > 0:
-                    value *= cells[children[a + entry]]
-                    able &= cells[children[a + entry]] > 0
+                    value *= cells[a[e]]
+                    able &= cells[a[e]] > 0
                 if width > 1:
-                    value *= cells[children[b + entry]]
-                    able &= cells[children[b + entry]] > 0
-                for i in range(6, 4 + width):
-                    value *= cells[children[number(cliques[k, i]) + entry]]
-                    able &= cells[children[number(cliques[k, i]) + entry]] > 0
+                    value *= cells[b[e]]
+                    able &= cells[b[e]] > 0
+                for i in range(11, 9 + width):
+                    value *= cells[others[number(cliques[k, i]) + e]]
+                    able &= cells[others[number(cliques[k, i]) + e]] > 0
                 if able & (value < least):
                     least = value
-                kept[entries] = entry
-                values[entries] = value
-                entries += number(able)
-                total += value
-            cells[cell] = total
+                cells[cell_of[e]] += value
+        top, low, count = 0.0, np.inf, number(ends[0])
+        for c in range(number(ends[0]), number(ends[1])):
+            total = cells[c]
+            possible[count] = c
             count += number(total > 0)
             if total > top:
                 top = total
             if (total > 0) & (total < low):
                 low = total
-        log_z[cliques[k, 1]] += np.log(top) if top > 0 else -np.inf
-        scale = 1 / top if top > 0 else 1.0
-        least = min(least, low * scale)
-        for cell in range(number(cliques[k, 0]), number(cliques[k + 1, 0])):
-            cells[cell] *= scale
-        ends[k + 1], tops[k] = count, top
-        for j in range(number(ends[k]), count):
-            beliefs[possible[j]] = cliques[k, 2]
-    begin[count] = entries
+            beliefs[c] = cliques[k, 3]
+        counts[k] = count - number(ends[0])
+        log_z[cliques[k, 2]] += np.log(top) if top > 0 else -np.inf
+        if top > 0:
+            tops[k], least = top, min(least, low / top)
+            for j in range(number(ends[0]), count):
+                cells[possible[j]] /= top
     for k in range(last - 1 if least >= smallest else -1, -1, -1):
-        width, a, b = cliques[k, 3], number(cliques[k, 4]), number(cliques[k, 5])
-        for j in range(number(ends[k]), number(ends[k + 1])):
+        start, entries, width = number(cliques[k, 0]), cliques[k, 6:8], cliques[k, 8]
+        child, first = number(cliques[k, 4]), number(cliques[k, 5])
+        worth, cell_of = leaf[entries[0] : entries[1]], own[entries[0] : entries[1]]
+        a, b = others[cliques[k, 9] :], others[cliques[k, 10] :]
+        for j in range(start, start + number(counts[k])):
             belief = beliefs[possible[j]]
             share = belief / (cells[possible[j]] * tops[k])
             if (belief > 0) & (share < least):
                 least = share
-            for i in range(number(begin[j]), number(begin[j + one])):
-                belief, e = values[i] * share, number(kept[i])
-                if (share > 0) & (belief < least):
-                    least = belief
-                marginals[states[leaf[e]]] += belief
+            cells[possible[j]] = share
+        for j in range(first, first + number(counts[child])):
+            cell, belief = number(possible[j]), 0.0
+            weight = cells[cell]
+            for e in range(number(begins[cell + child]), number(begins[cell + child + one])):
+                value = leaves[worth[e]] * weight
                 if width > 0:
-                    beliefs[children[a + e]] += belief
+                    value *= cells[a[e]]
                 if width > 1:
-                    beliefs[children[b + e]] += belief
-                for c in range(6, 4 + width):
-                    beliefs[children[number(cliques[k, c]) + e]] += belief
+                    value *= cells[b[e]]
+                for i in range(11, 9 + width):
+                    value *= cells[others[number(cliques[k, i]) + e]]
+                able = (value > 0) & (cells[cell_of[e]] > 0)
+                value *= cells[cell_of[e]]
+                if able & (value < least):
+                    least = value
+                belief += value
+                sums[worth[e]] += value
+                if width > 0:
+                    beliefs[a[e]] += value
+                if width > 1:
+                    beliefs[b[e]] += value
+                for i in range(11, 9 + width):
+                    beliefs[others[number(cliques[k, i]) + e]] += value
+            beliefs[cell] = belief
+    for k in range(len(sums)):
+        found[joint[k]] += sums[k]
     if least < smallest:
         log_z[:] = np.nan
 
