@@ -189,6 +189,7 @@ def test_code_that_has_no_part_in_a_measurement_makes_no_row_stale(
         [
             {"library": ("far()", "7")},
             {"library": ("return 8", "return 0")},
+            {"library": ("class Kind(Base):", "@final\nclass Kind(Base):")},
             {"other": ("return 5", "return 6")},
             {"other": ("class Typed:\n    pass", "class Typed:\n    x = 1")},
             {"sideways": ("return 2", "return 3")},
