@@ -55,9 +55,10 @@ def code_of(script: Path) -> dict[Path, str]:
     used, asked = set[Place](), set[str]()
     waiting = [(script, node) for node in _module(script).tree.body]
     unasked = dict[str, list[Place]]()  # methods of classes that are used, by name
+    elsewhere = tuple(f"{LIBRARY / name}" for name in ELSEWHERE if HERE in script.parents)
     while waiting:
         path, node = waiting.pop()
-        if (path, node) in used:
+        if (path, node) in used or str(path).startswith(elsewhere):
             continue
         used.add((path, node))
         if isinstance(node, ast.ClassDef):
@@ -71,10 +72,7 @@ def code_of(script: Path) -> dict[Path, str]:
         waiting += [place for chain in chains for place in _meant(path, chain)]
         waiting += [place for name in asked & unasked.keys() for place in unasked.pop(name)]
     numbers = dict[Path, set[int]]()
-    elsewhere = tuple(f"{LIBRARY / name}" for name in ELSEWHERE if HERE in script.parents)
     for path, node in used:
-        if str(path).startswith(elsewhere):
-            continue
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
         last = node.body[0].lineno - 1 if isinstance(node, ast.ClassDef) else node.end_lineno
         numbers.setdefault(path, set()).update(range(first - 1, last or first))
