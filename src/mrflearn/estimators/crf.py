@@ -35,7 +35,7 @@ from mrflearn.features.features import (
 from mrflearn.features.index import FactorTemplate, chain_templates, merged
 from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite_model
 from mrflearn.io.files import PathLike
-from mrflearn.models.held_chains import HeldBatch, Read, Seen, ToBatch, first_example, label_names
+from mrflearn.models.held_chains import HeldBatch, Outset, Read, Seen, ToBatch
 from mrflearn.models.loglinear import ChainBatch, ChainPotentials, LogLinearField
 from mrflearn.models.storage import check_target, figure, texts
 from mrflearn.objectives.field_objectives import Criterion
@@ -422,13 +422,10 @@ class CRF(crf_weights.ChainWeights):
 
     def _held_batch(self, X: Held[Any]) -> tuple[Numbering, tuple[FactorTemplate, ...], HeldBatch]:
         """Labels, templates and batches of sequences that an executor holds."""
-        extract = None
-        if self.features is not None:
-            first = next((own for own in X.map(first_example) if own is not None), None)
-            if first is not None:
-                list(self._extracted([first[0]]))
-                extract = self.recipe_
-        names = X.total(label_names).names
+        extract, (first, names) = None, X.total(Outset.of)
+        if self.features is not None and first is not None:
+            list(self._extracted([first[0]]))
+            extract = self.recipe_
         if not names:
             raise DataError("there is nothing to learn from: no sequence has a label.")
         blocks = X.then(Read(names, extract))
@@ -440,7 +437,7 @@ class CRF(crf_weights.ChainWeights):
             all_states=self.all_possible_states,
             all_transitions=self.all_possible_transitions,
         )
-        make = ToBatch(templates, seen.class_weight(self.class_weight, names))
+        make = ToBatch.by(templates, seen.class_weight(self.class_weight, names))
         known = (seen.sequences, seen.tokens, seen.pairs, torch.from_numpy(seen.state[2]))
         batch = HeldBatch(blocks.then(make), range(seen.sequences), seen.tokens, known)
         return Numbering(names, closed=True), templates, batch

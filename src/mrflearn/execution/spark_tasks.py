@@ -6,6 +6,7 @@ cannot succeed.
 
 from __future__ import annotations
 
+import gc
 import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from mrflearn.execution.held import STORE, applied, digest
 
 MOST_BYTES = 1 << 26  # of a block, where it can be cut
 MOST_ROWS = 1 << 14  # of a DataFrame in a block
+PLACE_BITS = 32  # of the number of a block: its place among those of a partition
 RESULT, ERROR, MISSING = range(3)
 BLOCK = "block long, name string, content binary"
 ANSWER = "block long, part long, kind int, value binary"
@@ -36,7 +38,7 @@ def packed_rows(batches: Iterable[Any]) -> Iterator[Any]:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    number = (context.partitionId() if context is not None else 0) << 32
+    number = (context.partitionId() if context is not None else 0) << PLACE_BITS
     held: list[Any] = []
 
     def packed() -> Any:
@@ -141,7 +143,7 @@ class Work:
             task, gather = _received(self.task)
             if self.names:
                 size = len(row.get("content", b""))
-                made = STORE.get(key, lambda: self._made(row), size)
+                made = STORE.get(key, lambda: _lasting(self._made(row)), size)
             else:
                 made = pickle.loads(row["content"])  # noqa: S301 - sent by the driver
             found = gather(map(task, made))
@@ -165,6 +167,17 @@ class Work:
         else:
             count, items = 0, pickle.loads(row["content"])  # noqa: S301 - sent by the driver
         return [applied(map(_received, steps[count:]), item) for item in items]
+
+
+def _lasting(made: list[Any]) -> list[Any]:
+    """The same, as what the process will have for long.
+
+    pyspark collects garbage after every task, which took a seventh of a second to look through the
+    modules alone; what is frozen lives by its count of references.
+    """
+    gc.collect()
+    gc.freeze()
+    return made
 
 
 @final

@@ -68,6 +68,20 @@ class Numbering(dict[Any, int]):
         return {"closed": self.closed, "values_of": {}}
 
 
+class Unnamed(Numbering):
+    """So many attributes, for who knows them by their numbers: names need not travel."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(closed=True)
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __reduce__(self) -> tuple[type[Unnamed], tuple[int]]:
+        return Unnamed, (self.count,)
+
+
 class _Reading(dict[Any, complex]):
     """What entries of dicts say, each read once: attribute 3 with the value 0.5 is 3 + 0.5i."""
 

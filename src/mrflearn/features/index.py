@@ -21,7 +21,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -44,6 +44,7 @@ BIAS = "(bias)"  # the name of the constant that every factor has
 ATTRIBUTES_AT_ONCE = 2**18
 FACTORS_AT_ONCE = 2**15
 CELLS_AT_ONCE = 2**22
+PAIR = ("attribute", "cell")
 Pairs = tuple[Int64[Tensor, " w"], ...]  # attributes, and cells
 NO_PAIRS: Pairs = (torch.zeros(0, dtype=torch.int64),) * 2
 
@@ -74,6 +75,17 @@ class FactorTemplate:
 
     def __len__(self) -> int:
         return len(self.attribute)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Numbers by as few bytes as hold them: templates travel to every worker."""
+        own = self.__dict__.items()
+        held = {name: value for name, value in own if name not in ("codes", *PAIR)}
+        return held | {name: narrowed(getattr(self, name).numpy()) for name in PAIR}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        self.__dict__.update(held)
+        for name in PAIR:
+            self.__dict__[name] = torch.as_tensor(held[name]).long()
 
     def find(
         self, attribute: Int64[Tensor, " n"], cell: Int64[Tensor, " n"]
@@ -128,6 +140,17 @@ def joint_mask(
         own = allowed[scope[:, axis], :size]
         mask = (mask.unsqueeze(2) & own.unsqueeze(1)).flatten(1)
     return mask
+
+
+def narrowed(own: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in the smallest type that holds each of them as it is."""
+    if not len(own):
+        return own
+    if own.dtype.kind == "f":
+        small = own.astype(np.float32)
+        return small if np.array_equal(small, own) else own
+    kind = np.result_type(np.min_scalar_type(own.min()), np.min_scalar_type(own.max()))
+    return own.astype(kind)
 
 
 # Which pairs have a weight, decided by what was seen.

@@ -36,6 +36,7 @@ from mrflearn.features.index import (
     FactorTemplate,
     edge_names,
     label_pair_counts,
+    narrowed,
     neighbours,
     seen_triples,
     weighted_sums,
@@ -71,25 +72,25 @@ class HeldBatch(NamedTuple):
     seen: tuple[Any, ...]  # what tells these data from others
 
 
-def first_example(examples: Sequence[Example]) -> Example | None:
-    """The first of some sequences, if any."""
-    return examples[0] if examples else None
+class Outset(NamedTuple):
+    """What is asked of sequences before they are read; that of several parts in their order.
 
+    first: an example, if there is one; labels: their names by first appearance.
+    """
 
-def label_names(examples: Iterable[Example]) -> Names:
-    """The labels of some sequences by first appearance: the task of a worker."""
-    given, names = [own[1] for own in examples], Numbering()
-    compile_labels(given, torch.tensor(list(map(len, given))), names)
-    return Names(tuple(names))
+    first: Example | None
+    labels: tuple[str, ...]
 
+    @classmethod
+    def of(cls, examples: Sequence[Example]) -> Outset:
+        """The task of a worker."""
+        given, names = [own[1] for own in examples], Numbering()
+        compile_labels(given, torch.tensor(list(map(len, given))), names)
+        return cls(examples[0] if examples else None, tuple(names))
 
-class Names(NamedTuple):
-    """Names by first appearance; those of several parts in the order of the parts."""
-
-    names: tuple[str, ...]
-
-    def __add__(self, other: Names) -> Names:  # type: ignore[override]
-        return Names(tuple(dict.fromkeys([*self.names, *other.names])))
+    def __add__(self, other: Outset) -> Outset:  # type: ignore[override]
+        first = other.first if self.first is None else self.first
+        return Outset(first, tuple(dict.fromkeys([*self.labels, *other.labels])))
 
 
 class NumberedBlock(NamedTuple):
@@ -158,6 +159,18 @@ class Seen:
         many = len(features), features.tokens
         names = tuple(features.names)
         return cls(names, features.columns, state, edges, pairs, triples, counts, *many)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """By few bytes: what all workers have seen passes through the driver."""
+        sums = {name: tuple(map(narrowed, getattr(self, name))) for name in ("state", "edges")}
+        return {**self.__dict__, **sums}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        self.__dict__.update(held)
+        for name in ("state", "edges"):
+            attribute, cell, value = held[name]
+            wide = attribute.astype(np.int64), cell.astype(np.int64), value.astype(np.float64)
+            self.__dict__[name] = wide
 
     def __add__(self, other: Seen) -> Seen:
         number = {name: k for k, name in enumerate(self.names)}
@@ -252,10 +265,20 @@ def _chosen(
 @final
 @dataclass(frozen=True, eq=False)
 class ToBatch:
-    """What a worker makes of a block once the index is known: a batch for objectives."""
+    """What a worker makes of a block once the index is known: a batch for objectives.
+
+    Of templates it needs the names, not the pairs.
+    """
 
     templates: tuple[FactorTemplate, ...]
     class_weight: Mapping[str, float] | Literal["balanced"] | None
+
+    @classmethod
+    def by(cls, templates: Iterable[FactorTemplate], class_weight: Any) -> ToBatch:
+        """Without what it does not need."""
+        return cls(
+            tuple(replace(t, attribute=NOTHING, cell=NOTHING) for t in templates), class_weight
+        )
 
     def __call__(self, block: NumberedBlock) -> NumberedBatch:
         state = self.templates[0]
