@@ -370,8 +370,7 @@ class HeldFrame(Held[Item]):
             frame = frame.mapInArrow(own, ANSWER)
             if bounds is not None:
                 reducers = min(len(bounds) or spark.width, spark.width)
-                frame = frame.repartition(reducers, "part")
-                frame = frame.sortWithinPartitions("part", "block")
+                frame = _by_part(frame, reducers).sortWithinPartitions("part", "block")
                 frame = frame.mapInArrow(Reduce(pickled(finish), _room(coming)), ANSWER)
             answers = spark._rows(frame, "part", "block", "kind", "value")
             missing = {(part, block) for part, block, kind, _ in answers if kind == MISSING}
@@ -392,6 +391,13 @@ class HeldFrame(Held[Item]):
         if len({answer[:2] for answer in found}) < len(found):
             raise ExecutionError("Spark handed in the same block twice.")
         return [(part, block, pickle.loads(value)) for part, block, _, value in found]  # noqa: S301
+
+
+def _by_part(frame: Any, count: int) -> Any:
+    """The rows in so many partitions, those of a part together, and about as many parts in each."""
+    if hasattr(frame, "repartitionById"):  # since Spark 4.1
+        return frame.repartitionById(count, frame["part"].cast("int"))
+    return frame.repartition(count, "part")  # by hash, by which of few parts some have the most
 
 
 def _room(answers: int) -> int:

@@ -179,12 +179,13 @@ class Seen:
         def joined(mine: Sums, own: Sums) -> Sums:
             attribute = np.concatenate([mine[0], place[own[0]]])
             cell, value = (np.concatenate(both) for both in zip(mine[1:], own[1:], strict=True))
-            order = np.lexsort((cell, attribute))
-            if not len(order):
+            if not len(cell):
                 return mine
-            attribute, cell, value = attribute[order], cell[order], value[order]
-            new = np.append(True, (np.diff(attribute) != 0) | (np.diff(cell) != 0))
-            return attribute[new], cell[new], np.add.reduceat(value, np.flatnonzero(new))
+            code = attribute * (cell.max() + 1) + cell
+            order = np.argsort(code, kind="stable")  # quick for runs that are sorted
+            first = np.flatnonzero(np.diff(code[order], prepend=-1))
+            kept = order[first]
+            return attribute[kept], cell[kept], np.add.reduceat(value[order], first)
 
         return Seen(
             tuple(number),

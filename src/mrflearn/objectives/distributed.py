@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,6 +74,22 @@ class _Answer:
     found: Evaluation
     converged: bool
     states: dict[str, State]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the zeros of the gradient: some of the data know but some of the weights."""
+        gradient = self.found.gradient.numpy(force=True)
+        there = gradient != 0
+        held = replace(self.found, gradient=self.found.gradient.new_zeros(0))
+        packed = len(there), np.packbits(there), gradient[there]
+        return {**self.__dict__, "found": held, "gradient": packed}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        count, bits, values = held.pop("gradient")
+        gradient = np.zeros(count, values.dtype)
+        gradient[np.unpackbits(bits, count=count).view(bool)] = values
+        found = held["found"]
+        own = torch.from_numpy(gradient).to(found.gradient.device)
+        self.__dict__.update(held, found=replace(found, gradient=own))
 
     def __add__(self, other: _Answer) -> _Answer:
         return _Answer(
