@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.features.features import Numbering, compile_features, compile_labels
-from mrflearn.features.index import BIAS, FactorTemplate, chain_templates, merged
+from mrflearn.features.index import BIAS, FactorTemplate, chain_templates, merged, narrowed
 from support.tagged_items import attributes, random_data
 
 Index = tuple[tuple[FactorTemplate, ...], list[str]]
@@ -125,3 +127,26 @@ def test_nothing_is_found_where_a_pair_is_missing(order: int) -> None:
     for one, two in zip(small, other, strict=True):
         place = two.find(*one.recoded(two.names, two.shape, number))
         assert place.tolist() == [-1] * len(one)
+
+
+def test_templates_travel_in_few_bytes_and_arrive_as_they_were() -> None:
+    attribute = torch.arange(30_000).repeat_interleave(2)
+    cell = torch.tensor([1, 200]).repeat(30_000)
+    sent = FactorTemplate("state", (300,), Numbering(), (), attribute, cell)
+    assert len(sent.codes) == len(sent)  # what was made of them stays here
+    content = pickle.dumps(sent)
+    assert len(content) < 4 * len(sent)
+    found = pickle.loads(content)
+    for name in ("attribute", "cell", "codes"):
+        assert torch.equal(getattr(found, name), getattr(sent, name))
+        assert getattr(found, name).dtype == torch.int64
+
+
+@given(st.lists(st.integers(-(2**40), 2**40)))
+def test_narrowed_integers_are_the_same(numbers: list[int]) -> None:
+    assert narrowed(np.array(numbers, dtype=np.int64)).tolist() == numbers
+
+
+@given(st.lists(st.floats(allow_nan=False) | st.integers(-1000, 1000)))
+def test_narrowed_values_are_the_same(values: list[float]) -> None:
+    assert narrowed(np.array(values, dtype=np.float64)).astype(np.float64).tolist() == values

@@ -147,7 +147,8 @@ def narrowed(own: NDArray[Any]) -> NDArray[Any]:
     if not len(own):
         return own
     if own.dtype.kind == "f":
-        small = own.astype(np.float32)
+        with np.errstate(over="ignore"):  # what is too large then differs
+            small = own.astype(np.float32)
         return small if np.array_equal(small, own) else own
     kind = np.result_type(np.min_scalar_type(own.min()), np.min_scalar_type(own.max()))
     return own.astype(kind)
