@@ -7,14 +7,13 @@ import pickle
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.features.features import Numbering, compile_features, compile_labels
-from mrflearn.features.index import BIAS, FactorTemplate, chain_templates, merged, narrowed
+from mrflearn.features.index import BIAS, FactorTemplate, chain_templates, merged
 from support.tagged_items import attributes, random_data
 
 Index = tuple[tuple[FactorTemplate, ...], list[str]]
@@ -140,13 +139,3 @@ def test_templates_travel_in_few_bytes_and_arrive_as_they_were() -> None:
     for name in ("attribute", "cell", "codes"):
         assert torch.equal(getattr(found, name), getattr(sent, name))
         assert getattr(found, name).dtype == torch.int64
-
-
-@given(st.lists(st.integers(-(2**40), 2**40)))
-def test_narrowed_integers_are_the_same(numbers: list[int]) -> None:
-    assert narrowed(np.array(numbers, dtype=np.int64)).tolist() == numbers
-
-
-@given(st.lists(st.floats(allow_nan=False) | st.integers(-1000, 1000)))
-def test_narrowed_values_are_the_same(values: list[float]) -> None:
-    assert narrowed(np.array(values, dtype=np.float64)).astype(np.float64).tolist() == values

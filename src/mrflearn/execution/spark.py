@@ -213,7 +213,7 @@ class Spark(Executor):
         self.sent += sum(map(len, blocks))
         table = pa.table({name: pa.array(list(own)) for name, own in columns.items()})
         frame = self.session.createDataFrame(table)
-        return frame.repartitionByRange(len(blocks), "block"), list(range(len(blocks)))
+        return _dealt(frame, len(blocks), "block"), list(range(len(blocks)))
 
     def _partitions(self, frame: Any) -> int:
         """How many partitions have rows."""
@@ -370,7 +370,7 @@ class HeldFrame(Held[Item]):
             frame = frame.mapInArrow(own, ANSWER)
             if bounds is not None:
                 reducers = min(len(bounds) or spark.width, spark.width)
-                frame = _by_part(frame, reducers).sortWithinPartitions("part", "block")
+                frame = _dealt(frame, reducers, "part").sortWithinPartitions("part", "block")
                 frame = frame.mapInArrow(Reduce(pickled(finish), _room(coming)), ANSWER)
             answers = spark._rows(frame, "part", "block", "kind", "value")
             missing = {(part, block) for part, block, kind, _ in answers if kind == MISSING}
@@ -393,11 +393,11 @@ class HeldFrame(Held[Item]):
         return [(part, block, pickle.loads(value)) for part, block, _, value in found]  # noqa: S301
 
 
-def _by_part(frame: Any, count: int) -> Any:
-    """The rows in so many partitions, those of a part together, and about as many parts in each."""
+def _dealt(frame: Any, count: int, name: str) -> Any:
+    """The rows in so many partitions, dealt in turn by the number that a column holds."""
     if hasattr(frame, "repartitionById"):  # since Spark 4.1
-        return frame.repartitionById(count, frame["part"].cast("int"))
-    return frame.repartition(count, "part")  # by hash, by which of few parts some have the most
+        return frame.repartitionById(count, frame[name].cast("int"))
+    return frame.repartitionByRange(count, name)  # looks at some of the rows first
 
 
 def _room(answers: int) -> int:

@@ -7,6 +7,7 @@ cannot succeed.
 from __future__ import annotations
 
 import gc
+import io
 import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,8 +17,11 @@ from itertools import groupby
 from operator import add, itemgetter
 from typing import Any, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mrflearn.errors import ExecutionError, OutOfMemoryError
-from mrflearn.execution.held import STORE, applied, digest
+from mrflearn.execution.held import STORE, applied, digest, narrowed
 
 MOST_BYTES = 1 << 26  # of a block, where it can be cut
 MOST_ROWS = 1 << 14  # of a DataFrame in a block
@@ -248,10 +252,32 @@ def _too_large(size: int, room: int) -> OutOfMemoryError:
     )
 
 
+class _Narrowing(pickle.Pickler):
+    """Counts, which are whole numbers, take as many bytes as the largest needs."""
+
+    def reducer_override(self, own: Any) -> Any:
+        import torch
+
+        if type(own) is torch.Tensor and own.dtype == torch.float64 and own.device.type == "cpu":
+            array = own.detach().numpy().reshape(-1)
+            small = narrowed(array)
+            if small.dtype != array.dtype and not own.requires_grad:
+                return _widened, (small, own.shape)
+        return NotImplemented
+
+
+def _widened(small: NDArray[Any], shape: Sequence[int]) -> Any:
+    import torch
+
+    return torch.from_numpy(small.astype(np.float64)).view(shape)
+
+
 def _content(value: Any) -> bytes:
     """What is sent home; of an error that cannot be pickled, what it says."""
     try:
-        return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        stream = io.BytesIO()
+        _Narrowing(stream, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+        return stream.getvalue()
     except Exception as error:
         said = value if isinstance(value, Exception) else error
         return pickle.dumps(ExecutionError(f"{type(said).__name__}: {said}"))

@@ -47,7 +47,6 @@ _MANY = (list, tuple, set, frozenset)
 Part = tuple["array[int]", NDArray[np.float32] | None, list[int]]
 
 
-@final
 class Numbering(dict[Any, int]):
     """Names numbered by first appearance; once closed, a new name is `UNKNOWN`."""
 
@@ -68,6 +67,7 @@ class Numbering(dict[Any, int]):
         return {"closed": self.closed, "values_of": {}}
 
 
+@final
 class Unnamed(Numbering):
     """So many attributes, for who knows them by their numbers: names need not travel."""
 

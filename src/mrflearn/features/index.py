@@ -31,6 +31,7 @@ from scipy.sparse import coo_array
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.execution.held import narrowed
 from mrflearn.features.features import (
     UNKNOWN,
     CompiledFeatures,
@@ -140,18 +141,6 @@ def joint_mask(
         own = allowed[scope[:, axis], :size]
         mask = (mask.unsqueeze(2) & own.unsqueeze(1)).flatten(1)
     return mask
-
-
-def narrowed(own: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers in the smallest type that holds each of them as it is."""
-    if not len(own):
-        return own
-    if own.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # what is too large then differs
-            small = own.astype(np.float32)
-        return small if np.array_equal(small, own) else own
-    kind = np.result_type(np.min_scalar_type(own.min()), np.min_scalar_type(own.max()))
-    return own.astype(kind)
 
 
 # Which pairs have a weight, decided by what was seen.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.execution.held import Held
+from mrflearn.execution.held import Held, narrowed
 from mrflearn.features.features import (
     UNKNOWN,
     CompiledFeatures,
@@ -36,7 +36,6 @@ from mrflearn.features.index import (
     FactorTemplate,
     edge_names,
     label_pair_counts,
-    narrowed,
     neighbours,
     seen_triples,
     weighted_sums,
