@@ -213,7 +213,10 @@ class Spark(Executor):
         self.sent += sum(map(len, blocks))
         table = pa.table({name: pa.array(list(own)) for name, own in columns.items()})
         frame = self.session.createDataFrame(table)
-        return _dealt(frame, len(blocks), "block"), list(range(len(blocks)))
+        dealt = _dealt(frame, len(blocks), "block")
+        if dealt is None:  # by hash some would have several; this looks at the rows first
+            dealt = frame.repartitionByRange(len(blocks), "block")
+        return dealt, list(range(len(blocks)))
 
     def _partitions(self, frame: Any) -> int:
         """How many partitions have rows."""
@@ -370,7 +373,9 @@ class HeldFrame(Held[Item]):
             frame = frame.mapInArrow(own, ANSWER)
             if bounds is not None:
                 reducers = min(len(bounds) or spark.width, spark.width)
-                frame = _dealt(frame, reducers, "part").sortWithinPartitions("part", "block")
+                dealt = _dealt(frame, reducers, "part")
+                frame = frame.repartition(reducers, "part") if dealt is None else dealt
+                frame = frame.sortWithinPartitions("part", "block")
                 frame = frame.mapInArrow(Reduce(pickled(finish), _room(coming)), ANSWER)
             answers = spark._rows(frame, "part", "block", "kind", "value")
             missing = {(part, block) for part, block, kind, _ in answers if kind == MISSING}
@@ -393,11 +398,11 @@ class HeldFrame(Held[Item]):
         return [(part, block, pickle.loads(value)) for part, block, _, value in found]  # noqa: S301
 
 
-def _dealt(frame: Any, count: int, name: str) -> Any:
-    """The rows in so many partitions, dealt in turn by the number that a column holds."""
-    if hasattr(frame, "repartitionById"):  # since Spark 4.1
-        return frame.repartitionById(count, frame[name].cast("int"))
-    return frame.repartitionByRange(count, name)  # looks at some of the rows first
+def _dealt(frame: Any, count: int, name: str) -> Any | None:
+    """The rows in so many partitions, dealt in turn by the number in a column; None: not here."""
+    if not hasattr(frame, "repartitionById"):  # before Spark 4.1
+        return None
+    return frame.repartitionById(count, frame[name].cast("int"))
 
 
 def _room(answers: int) -> int:
