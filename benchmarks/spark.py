@@ -7,7 +7,8 @@
 
 The same job runs here with one thread and on each cluster, whose workers have done a small part of
 it before.  Processor time: of the busiest worker, with Java's.  Sent: what left the ports of the
-driver towards the workers in one evaluation, as the kernel counted it (`ss`), for each worker.
+driver towards the workers in one evaluation, as the kernel counted it (`ss`, where there is one),
+for each worker.
 Memory: the sum of the peaks of all processes of the driver, and of the largest worker.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -220,6 +222,8 @@ class Cluster(NamedTuple):
     def sent(self) -> int:
         """Bytes that the driver has sent to workers so far."""
         found = 0
+        if shutil.which("ss") is None:
+            return found
         for port in self.ports:
             words = ["ss", "-tinH", "state", "established", f"sport = :{port}"]
             said = subprocess.run(words, capture_output=True, text=True).stdout
@@ -239,7 +243,7 @@ class Watch:
 
     def sent(self) -> float | None:
         """Of an evaluation after the first, to each worker, against the parameters."""
-        if self.cluster is None or not self.bytes or not self.parameters:
+        if self.cluster is None or not any(self.bytes) or not self.parameters:
             return None
         return float(np.median(self.bytes[1:])) / (self.cluster.workers * self.parameters)
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import pickle
 from functools import partial
 
+import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mrflearn.errors import DataError, ExecutionError
 from mrflearn.execution.executor import Executor, Processes, Serial
-from mrflearn.execution.held import Store
+from mrflearn.execution.held import Store, narrowed
+from mrflearn.execution.spark_tasks import _content
 from support import tasks
 
 
@@ -74,3 +80,28 @@ def test_a_store_gives_up_what_was_not_asked_for_longest() -> None:
     store.get("large", lambda: "large", 1000)  # held all the same, alone
     assert "large" in store
     assert "a" not in store
+
+
+@given(st.lists(st.integers(-(2**40), 2**40)))
+def test_narrowed_integers_are_the_same(numbers: list[int]) -> None:
+    assert narrowed(np.array(numbers, dtype=np.int64)).tolist() == numbers
+
+
+@given(st.lists(st.floats(allow_nan=False) | st.integers(-1000, 1000)))
+def test_narrowed_values_are_the_same(values: list[float]) -> None:
+    assert narrowed(np.array(values, dtype=np.float64)).astype(np.float64).tolist() == values
+
+
+def test_narrowed_counts_take_few_bytes() -> None:
+    assert narrowed(np.array([0.0, 255.0])).dtype == np.uint8
+    assert narrowed(np.array([0.0, -256.0])).dtype == np.int16
+    assert narrowed(np.array([0.5, 3.0])).dtype == np.float32
+    assert narrowed(np.array([0.1, 3.0])).dtype == np.float64
+
+
+def test_counts_arrive_from_spark_as_they_were() -> None:
+    for own in (torch.arange(6.0).view(2, 3).T, torch.tensor([0.1, 2.0]), torch.zeros(0, 3)):
+        found = pickle.loads(_content([own.double()]))[0]
+        assert torch.equal(found, own.double())
+        assert found.shape == own.shape
+    assert len(_content(torch.full((10_000,), 65_000.0, dtype=torch.float64))) < 21_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections import Counter
 from typing import Any
 
@@ -125,3 +126,16 @@ def test_nothing_is_found_where_a_pair_is_missing(order: int) -> None:
     for one, two in zip(small, other, strict=True):
         place = two.find(*one.recoded(two.names, two.shape, number))
         assert place.tolist() == [-1] * len(one)
+
+
+def test_templates_travel_in_few_bytes_and_arrive_as_they_were() -> None:
+    attribute = torch.arange(30_000).repeat_interleave(2)
+    cell = torch.tensor([1, 200]).repeat(30_000)
+    sent = FactorTemplate("state", (300,), Numbering(), (), attribute, cell)
+    assert len(sent.codes) == len(sent)  # what was made of them stays here
+    content = pickle.dumps(sent)
+    assert len(content) < 4 * len(sent)
+    found = pickle.loads(content)
+    for name in ("attribute", "cell", "codes"):
+        assert torch.equal(getattr(found, name), getattr(sent, name))
+        assert getattr(found, name).dtype == torch.int64

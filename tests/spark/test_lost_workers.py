@@ -59,7 +59,7 @@ def counting(place: Executor, folder: Path) -> Any:
     return (folder / "model.arpa").read_text()
 
 
-@pytest.mark.parametrize(("job", "number"), [(crf, 7), (lap, 1), (em, 3), (counting, 2)])
+@pytest.mark.parametrize(("job", "number"), [(crf, 5), (lap, 1), (em, 3), (counting, 2)])
 def test_a_job_outlives_a_worker(
     spark: Spark,
     tmp_path: Path,

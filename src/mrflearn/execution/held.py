@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mrflearn.errors import ExecutionError
 
 if TYPE_CHECKING:
@@ -199,6 +202,24 @@ def hold_in_files(place: Executor, items: Iterable[Any]) -> Held[Any]:
     except BaseException:
         folder.cleanup()
         raise
+
+
+def narrowed(own: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in the smallest type that holds each of them as it is, on their way."""
+    if not len(own):
+        return own
+    if own.dtype.kind in "iu":
+        kinds = map(np.min_scalar_type, (own.min(), own.max()))
+        return own.astype(np.result_type(*kinds))
+    for kind in (np.int64, np.float32):
+        for some in (own[:64], own):  # mostly the first tell
+            with np.errstate(over="ignore", invalid="ignore"):  # what is too large then differs
+                small = some.astype(kind)
+            if not np.array_equal(small, some):
+                break
+        else:
+            return narrowed(small) if kind is np.int64 else small
+    return own
 
 
 def digest(content: bytes) -> str:

@@ -44,6 +44,7 @@ from mrflearn.execution.spark_tasks import (
     ERROR,
     MISSING,
     MOST_BYTES,
+    PLACE_BITS,
     Reduce,
     Work,
     group_of,
@@ -139,14 +140,21 @@ class Spark(Executor):
         fewer partitions than cores, which are then repartitioned.
         """
         if hasattr(items, "mapInArrow"):
-            if self._partitions(items) < self._cores:
-                items = items.repartition(self._cores)
-            packed = items.mapInArrow(packed_rows, BLOCK)
-            found: Held[Any] = HeldFrame(self, _Rows.persisted(packed), (pickled(table_of),))
+            rows = self._packed(items)
+            if len(rows.partitions) < self._cores:
+                rows.release(self.session)
+                rows = self._packed(items.repartition(self._cores))
+            found: Held[Any] = HeldFrame(self, rows, (pickled(table_of),))
         else:
             frame, blocks = self._frame(list(items))
             found = HeldFrame(self, _Rows.persisted(frame, blocks), ())
         return found if make is None else found.then(make)
+
+    def _packed(self, frame: Any) -> _Rows:
+        """The rows of a DataFrame in blocks, which are made at once."""
+        rows = _Rows.persisted(frame.mapInArrow(packed_rows, BLOCK), [])
+        rows.blocks = sorted(self._rows(self.session.table(rows.view).select("block"), "block"))
+        return rows
 
     def collect(self, frame: Any, columns: Sequence[str]) -> Any:
         """Some columns of a DataFrame as a `pyarrow.Table`, if the driver has the memory."""
@@ -205,7 +213,10 @@ class Spark(Executor):
         self.sent += sum(map(len, blocks))
         table = pa.table({name: pa.array(list(own)) for name, own in columns.items()})
         frame = self.session.createDataFrame(table)
-        return frame.repartitionByRange(len(blocks), "block"), list(range(len(blocks)))
+        dealt = _dealt(frame, len(blocks), "block")
+        if dealt is None:  # by hash some would have several; this looks at the rows first
+            dealt = frame.repartitionByRange(len(blocks), "block")
+        return dealt, list(range(len(blocks)))
 
     def _partitions(self, frame: Any) -> int:
         """How many partitions have rows."""
@@ -236,23 +247,28 @@ class Spark(Executor):
 @final
 @dataclass
 class _Rows:
-    """A DataFrame of blocks, and their numbers; None: not known yet.
+    """A DataFrame of blocks, and their numbers.
 
     What is persisted is asked for by the name of a view: Spark Connect would send a plan with all
     data of the driver again and again.
     """
 
     frame: Any
-    blocks: list[int] | None = None
+    blocks: list[int]
     view: str = ""
 
     @classmethod
-    def persisted(cls, frame: Any, blocks: list[int] | None = None) -> _Rows:
+    def persisted(cls, frame: Any, blocks: list[int]) -> _Rows:
         if frame is None:
             return cls(frame, blocks)
         view = f"mrflearn_{uuid.uuid4().hex}"
         frame.persist().createOrReplaceTempView(view)
         return cls(frame, blocks, view)
+
+    @property
+    def partitions(self) -> set[int]:
+        """Those in which there are rows of a DataFrame."""
+        return {block >> PLACE_BITS for block in self.blocks}
 
     def release(self, session: Any) -> None:
         if self.view:
@@ -285,8 +301,6 @@ class HeldFrame(Held[Item]):
     @property
     def _blocks(self) -> list[int]:
         """The numbers of all blocks, in order."""
-        if self.rows.blocks is None:
-            self.rows.blocks = sorted(self.spark._rows(self._frame.select("block"), "block"))
         return self.rows.blocks
 
     @cached_property
@@ -359,7 +373,8 @@ class HeldFrame(Held[Item]):
             frame = frame.mapInArrow(own, ANSWER)
             if bounds is not None:
                 reducers = min(len(bounds) or spark.width, spark.width)
-                frame = frame.repartition(reducers, "part")
+                dealt = _dealt(frame, reducers, "part")
+                frame = frame.repartition(reducers, "part") if dealt is None else dealt
                 frame = frame.sortWithinPartitions("part", "block")
                 frame = frame.mapInArrow(Reduce(pickled(finish), _room(coming)), ANSWER)
             answers = spark._rows(frame, "part", "block", "kind", "value")
@@ -381,6 +396,13 @@ class HeldFrame(Held[Item]):
         if len({answer[:2] for answer in found}) < len(found):
             raise ExecutionError("Spark handed in the same block twice.")
         return [(part, block, pickle.loads(value)) for part, block, _, value in found]  # noqa: S301
+
+
+def _dealt(frame: Any, count: int, name: str) -> Any | None:
+    """The rows in so many partitions, dealt in turn by the number in a column; None: not here."""
+    if not hasattr(frame, "repartitionById"):  # before Spark 4.1
+        return None
+    return frame.repartitionById(count, frame[name].cast("int"))
 
 
 def _room(answers: int) -> int:

@@ -47,7 +47,6 @@ _MANY = (list, tuple, set, frozenset)
 Part = tuple["array[int]", NDArray[np.float32] | None, list[int]]
 
 
-@final
 class Numbering(dict[Any, int]):
     """Names numbered by first appearance; once closed, a new name is `UNKNOWN`."""
 
@@ -66,6 +65,21 @@ class Numbering(dict[Any, int]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"closed": self.closed, "values_of": {}}
+
+
+@final
+class Unnamed(Numbering):
+    """So many attributes, for who knows them by their numbers: names need not travel."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(closed=True)
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __reduce__(self) -> tuple[type[Unnamed], tuple[int]]:
+        return Unnamed, (self.count,)
 
 
 class _Reading(dict[Any, complex]):

@@ -21,7 +21,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from scipy.sparse import coo_array
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.execution.held import narrowed
 from mrflearn.features.features import (
     UNKNOWN,
     CompiledFeatures,
@@ -44,6 +45,7 @@ BIAS = "(bias)"  # the name of the constant that every factor has
 ATTRIBUTES_AT_ONCE = 2**18
 FACTORS_AT_ONCE = 2**15
 CELLS_AT_ONCE = 2**22
+PAIR = ("attribute", "cell")
 Pairs = tuple[Int64[Tensor, " w"], ...]  # attributes, and cells
 NO_PAIRS: Pairs = (torch.zeros(0, dtype=torch.int64),) * 2
 
@@ -74,6 +76,17 @@ class FactorTemplate:
 
     def __len__(self) -> int:
         return len(self.attribute)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Numbers by as few bytes as hold them: templates travel to every worker."""
+        own = self.__dict__.items()
+        held = {name: value for name, value in own if name not in ("codes", *PAIR)}
+        return held | {name: narrowed(getattr(self, name).numpy()) for name in PAIR}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        self.__dict__.update(held)
+        for name in PAIR:
+            self.__dict__[name] = torch.as_tensor(held[name]).long()
 
     def find(
         self, attribute: Int64[Tensor, " n"], cell: Int64[Tensor, " n"]

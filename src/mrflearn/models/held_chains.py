@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.execution.held import Held
+from mrflearn.execution.held import Held, narrowed
 from mrflearn.features.features import (
     UNKNOWN,
     CompiledFeatures,
@@ -159,6 +159,18 @@ class Seen:
         names = tuple(features.names)
         return cls(names, features.columns, state, edges, pairs, triples, counts, *many)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """By few bytes: what all workers have seen passes through the driver."""
+        sums = {name: tuple(map(narrowed, getattr(self, name))) for name in ("state", "edges")}
+        return {**self.__dict__, **sums}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        self.__dict__.update(held)
+        for name in ("state", "edges"):
+            attribute, cell, value = held[name]
+            wide = attribute.astype(np.int64), cell.astype(np.int64), value.astype(np.float64)
+            self.__dict__[name] = wide
+
     def __add__(self, other: Seen) -> Seen:
         number = {name: k for k, name in enumerate(self.names)}
         place = np.array([number.setdefault(name, len(number)) for name in other.names], np.int64)
@@ -166,12 +178,13 @@ class Seen:
         def joined(mine: Sums, own: Sums) -> Sums:
             attribute = np.concatenate([mine[0], place[own[0]]])
             cell, value = (np.concatenate(both) for both in zip(mine[1:], own[1:], strict=True))
-            order = np.lexsort((cell, attribute))
-            if not len(order):
+            if not len(cell):
                 return mine
-            attribute, cell, value = attribute[order], cell[order], value[order]
-            new = np.append(True, (np.diff(attribute) != 0) | (np.diff(cell) != 0))
-            return attribute[new], cell[new], np.add.reduceat(value, np.flatnonzero(new))
+            code = attribute * (cell.max() + 1) + cell
+            order = np.argsort(code, kind="stable")  # quick for runs that are sorted
+            first = np.flatnonzero(np.diff(code[order], prepend=-1))
+            kept = order[first]
+            return attribute[kept], cell[kept], np.add.reduceat(value[order], first)
 
         return Seen(
             tuple(number),
@@ -256,6 +269,11 @@ class ToBatch:
 
     templates: tuple[FactorTemplate, ...]
     class_weight: Mapping[str, float] | Literal["balanced"] | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of templates a worker needs the names, not the pairs."""
+        named = (replace(own, attribute=NOTHING, cell=NOTHING) for own in self.templates)
+        return {**self.__dict__, "templates": tuple(named)}
 
     def __call__(self, block: NumberedBlock) -> NumberedBatch:
         state = self.templates[0]

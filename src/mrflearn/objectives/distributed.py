@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.held import Held
 from mrflearn.execution.resources import Threads
+from mrflearn.features.features import Unnamed
 from mrflearn.models.held_chains import Batch, NumberedBatch, without_names
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import FieldPlans, LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective, Vector, total, under
 from mrflearn.objectives.field_objectives import Principle, field_objective
 
@@ -28,6 +30,17 @@ def hold_batch(batch: Batch, place: Executor) -> Held[NumberedBatch]:
     parts = torch.arange(len(sizes)).split(lengths.tolist())
     examples = (without_names(batch.examples(own)) for own in parts)
     return place.hold((str(k), own) for k, own in enumerate(examples))
+
+
+def without_weights(model: LogLinearField) -> LogLinearField:
+    """The model for an objective, which takes its weights from a vector, attributes by number."""
+
+    def bare(own: Tensor) -> Tensor:
+        return own.new_zeros(()).expand(own.shape)  # one number, whatever the shape
+
+    plans = FieldPlans(tuple(replace(t, names=Unnamed(len(t.names))) for t in model.templates))
+    weights, dense = (tuple(map(bare, own)) for own in (model.weights, model.dense))
+    return replace(model, plans=plans, weights=weights, dense=dense)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +74,22 @@ class _Answer:
     found: Evaluation
     converged: bool
     states: dict[str, State]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the zeros of the gradient: some of the data know but some of the weights."""
+        gradient = self.found.gradient.numpy(force=True)
+        there = gradient != 0
+        held = replace(self.found, gradient=self.found.gradient.new_zeros(0))
+        packed = len(there), np.packbits(there), gradient[there]
+        return {**self.__dict__, "found": held, "gradient": packed}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        count, bits, values = held.pop("gradient")
+        gradient = np.zeros(count, values.dtype)
+        gradient[np.unpackbits(bits, count=count).view(bool)] = values
+        found = held["found"]
+        own = torch.from_numpy(gradient).to(found.gradient.device)
+        self.__dict__.update(held, found=replace(found, gradient=own))
 
     def __add__(self, other: _Answer) -> _Answer:
         return _Answer(
@@ -100,7 +129,7 @@ class Distributed(Objective[LogLinearField]):
         self, model: LogLinearField, principle: Principle, parts: Held[NumberedBatch]
     ) -> None:
         self.model, self.principle = model, principle
-        self.held = parts.then(Compile(model, principle))
+        self.held = parts.then(Compile(without_weights(model), principle))
         self._starts: dict[str, State] = {}
         self._latest: dict[str, State] = {}
         self._converged = True
