@@ -67,12 +67,12 @@ CANDIDATES = {
     "full": [
         Candidate(100, 300),
         Candidate(100, 300, order=4),
-        Candidate(100, 300, order=5),
+        Candidate(100, 300, l1=0.6, order=5),
+        Candidate(100, 300, l1=0.68, order=5),
         Candidate(100, 300, l1=0.75, order=5),
-        Candidate(100, 300, l1=0.9, order=5),
-        Candidate(100, 300, l1=1.05, order=5),
-        Candidate(100, 300, l1=0.75, l2=4, order=5),
-        Candidate(100, 300, l1=0.75, l2=7, order=5),
+        Candidate(100, 300, l1=0.82, order=5),
+        Candidate(100, 300, l1=0.72, l2=4.4, order=5),
+        Candidate(100, 300, l1=0.72, l2=6.2, order=5),
     ],
 }
 # More finely, by the validation text.
@@ -80,7 +80,7 @@ FINER = {
     "smoke": [Candidate(5, 20, order=5)],
     "full": [
         Candidate(100, 400, l1, l2, order=5)
-        for l1, l2 in ((0.65, None), (0.75, None), (0.85, None), (1.0, None), (0.8, 4), (0.8, 6.5))
+        for l1, l2 in ((0.65, None), (0.7, None), (0.75, None), (0.8, None), (0.72, 4.5), (0.72, 6))
     ],
 }
 STEPS = {"smoke": 30, "full": 1000}
@@ -90,9 +90,9 @@ FEW_CANDIDATES = {
     "smoke": [Candidate(5, 20, order=4)],
     "full": [
         Candidate(50, 300),
-        Candidate(50, 300, order=5),
+        Candidate(50, 300, l1=0.58, order=5),
         Candidate(50, 300, l1=0.75, order=5),
-        Candidate(50, 300, l2=7, order=5),
+        Candidate(50, 300, l1=0.58, l2=7, order=5),
     ],
 }
 FEW_STEPS = {"smoke": 30, "full": 400}

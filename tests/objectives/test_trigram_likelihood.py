@@ -9,6 +9,7 @@ from mrflearn.features.moments import moments_of
 from mrflearn.inference.trigrams import certified
 from mrflearn.models.trigrams import SeenTriples, TrigramModel
 from mrflearn.objectives.trigrams import (
+    MORE,
     TrigramFrequencies,
     TrigramLikelihood,
     trigram_penalty,
@@ -129,6 +130,15 @@ def test_frequent_words_pay_more_for_their_vectors():
     halved = trigram_penalty(model, moments, l2=2.6 / moments.positions)
     again = strengths(halved)
     torch.testing.assert_close(2 * again["left"], by_name["left"])
+
+
+def test_longer_ngrams_cost_more_by_default():
+    fields = [random_trigrams(0, order=order) for order in (3, 5)]
+    own, longer = (trigram_penalty(*field) for field in fields)
+    for name in ("pairs", "skips", "triples"):
+        assert longer.l1[name] == pytest.approx(MORE * own.l1[name])
+    asked = [trigram_penalty(*field, l1=1e-3) for field in fields]
+    assert asked[0].l1["triples"] == asked[1].l1["triples"] == pytest.approx(1e-3)
 
 
 def test_a_word_that_the_text_has_not_keeps_its_score():

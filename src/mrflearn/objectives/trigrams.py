@@ -152,6 +152,7 @@ PRIOR, EXPONENT, RARE = 5.2, 0.6, 0.1  # L2 of vectors in nats per text, by (C f
 # L1 of sparse scores, nats per text, and L2
 DISCOUNTS = {"pairs": 0.62, "skips": 0.78, "triples": 0.58, "order4": 0.6, "order5": 0.6}
 RIDGES = {"pairs": 0.19, "skips": 0.29, "triples": 0.1, "order4": 0.1, "order5": 0.1}
+MORE = 1.3  # times that much where longer n-grams have scores: more of them say the same
 SPARSE_STEP, UNSEEN_STEP = 16 / 3, 1e-6  # of sparse scores and unseen words' relative to others
 
 
@@ -167,7 +168,8 @@ def trigram_penalty(
     positions = moments.positions
     frequency = torch.from_numpy(moments.unary / positions) * moments.states
     each = (PRIOR / positions if l2 is None else l2) * (frequency + RARE) ** EXPONENT
-    factor = 1 / positions if l1 is None else l1 / DISCOUNTS["triples"]
+    usual = (MORE if model.suffixes else 1.0) / positions
+    factor = usual if l1 is None else l1 / DISCOUNTS["triples"]
     strengths: dict[str, float | Tensor] = {name: factor * RIDGES[name] for name in model.sparse}
     strengths |= dict.fromkeys(model.vectors, each.unsqueeze(1))
     return Penalty({name: factor * DISCOUNTS[name] for name in model.sparse}, strengths)
