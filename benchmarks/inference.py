@@ -182,7 +182,7 @@ def row(case: Case, ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
         return [*start, "fails", "-", theirs["error"] + seen]
     apart = float(np.abs(np.subtract(ours["marginals"], theirs["marginals"])).max())
     if not apart <= case.tolerance:
-        return [*start, "-", "-", f"answers differ by {apart:.1e}: no time counts{seen}"]
+        return [*start, "-", "-", f"answers differ by {apart:.1e}: no time counts"]
     ratio = theirs["seconds"] / ours["seconds"]
     note = f"marginals agree to {apart:.0e}; {theirs.get('note', 'float64')}{seen}"
     if case.task == "gibbs":

@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1]))  # where `results` lies
 
 import appendix
+import beside
 import best_bound
 import figure5
 import figure6
@@ -32,6 +33,7 @@ def main() -> None:
     if not options.only_draw:
         _measure(rows, options)
     sections = {
+        f"{beside.TEXT}: ours beside the strongest rivals": beside.report(rows),
         "Figure 5: exact and lifted training of 12 tokens": figure5.report(rows, options.output),
         "Figure 6: validation bounds": figure6.report(rows, options.output),
         "Table 1 and word vectors": vectors.report(rows),

@@ -38,8 +38,13 @@ def test_the_last_row_of_a_point_counts(tmp_path: Path) -> None:
     assert len(list(rows)) == 4  # nothing is deleted
 
 
-def test_without_git_the_commit_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("said", "commit"), [("$Format:%h$", None), ("0123abcd", "0123abcd")])
+def test_without_git_the_commit_is_what_an_archive_says(
+    said: str, commit: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "")
     fresh = experiment_module("", "results")  # which has not asked git yet
+    (tmp_path / "COMMIT").write_text(f"{said}\n", encoding="utf-8")
+    monkeypatch.setattr(fresh, "HERE", tmp_path)
     row = fresh.Rows(tmp_path / "rows.jsonl").append({"task": "grid"}, {})
-    assert row["commit"] is None
+    assert row["commit"] == commit
