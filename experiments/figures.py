@@ -412,7 +412,7 @@ def composite_models() -> list[str]:
             found.setdefault(name, {})[text] = own["perplexity"]
     best = {text: min(own.get(text, inf) for own in found.values()) for text in columns}
     lines = []
-    for name, own in found.items():
+    for name, own in sorted(found.items(), key=lambda one: one[1].get("Brown", inf)):
         shown = [f"{own[text]:.2f}" if text in own else "" for text in columns]
         marks = ["**" * (own.get(text) == best[text]) for text in columns]
         lines.append((name, *(f"{m}{cell}{m}" for m, cell in zip(marks, shown, strict=True))))

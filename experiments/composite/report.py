@@ -40,7 +40,7 @@ def model_name(row: dict[str, Any]) -> str:
 
 def _draw(name: str, rows: list[dict[str, Any]], floor: float | None, output: Path) -> None:
     stem = name.lower()
-    figures = [(model_name(row), row["perplexity"]) for row in rows]
+    figures = sorted(((model_name(row), row["perplexity"]) for row in rows), key=lambda own: own[1])
     save(perplexity_bars(figures, floor), output / f"{stem}-perplexity.png")
     for row in rows:
         if model_name(row) != "all three":
@@ -64,7 +64,7 @@ def topic_bars(topics: Sequence[Sequence[tuple[str, float]]], shares: Sequence[f
 
 def perplexity_bars(figures: Sequence[tuple[str, float]], floor: float | None = None) -> Any:
     """A figure of the perplexity of several models, with the least possible one as a line."""
-    figure, (axis,) = panels(1, width=6.0)
+    figure, (axis,) = panels(1, width=7.0, height=max(3.6, 0.6 + 0.2 * len(figures)))
     axis.bar_label(_bars(axis, figures, COLOURS[0]), fmt=" %.1f", fontsize=8)
     if floor is not None:
         axis.axvline(floor, color=COLOURS[1], linestyle="--", label="true entropy")
