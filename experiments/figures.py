@@ -359,11 +359,6 @@ def _perplexities(order: int) -> tuple[str, str]:
     return mine, f"{float(remark.removeprefix('both ').partition(';')[0]):.2f}"
 
 
-def field_estimators() -> list[str]:
-    """What each estimator of a field costs, and how far it is off."""
-    return _report("estimators", "| graph |")
-
-
 def tables_of_answers() -> list[str]:
     """What each estimator makes of surveys and other tables: seconds, or who takes its place."""
     found: dict[tuple[str, str], dict[str, str]] = {}
@@ -466,15 +461,6 @@ def spark_cores() -> list[str]:
         lines.append((*name, f"{work:.2f}", f"{fixed:.2f}", *shares))
     header = "job", "data", "work, s of one core", "the rest, s"
     return table((*header, "a core's share for 90 % work", "of 1,000 cores"), lines)
-
-
-def _report(experiment: str, start: str) -> list[str]:
-    """The table of an experiment's report that starts so."""
-    path = ROOT / "experiments" / experiment / "results-full" / "report.md"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    first = next(number for number, line in enumerate(lines) if line.startswith(start))
-    rest = lines[first:]
-    return rest[: next((n for n, line in enumerate(rest) if not line.startswith("|")), len(rest))]
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
