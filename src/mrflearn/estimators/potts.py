@@ -26,7 +26,7 @@ from mrflearn.kernels.potts_pseudolikelihood import CodedRows
 from mrflearn.models.potts import PottsModel
 from mrflearn.models.storage import figure, texts
 from mrflearn.objectives.base import Autograd, Layout
-from mrflearn.objectives.contrastive import GibbsChains, PersistentContrast
+from mrflearn.objectives.contrastive import ContrastUntil, GibbsChains
 from mrflearn.objectives.problem import Diagonal, Penalty
 from mrflearn.objectives.pseudolikelihood import coded_samples, dense_pseudolikelihood
 from mrflearn.training.checkpoint import Checkpoint
@@ -105,7 +105,7 @@ class PottsField(FamilyQuestions):
         The sequence that mutations start from, where the alignment has one.
     outcome_
         How training ended; of a loaded field, without its history.  The value of `"pcd"` is 1 - the
-        correlation that it stops by.
+        correlation of its chains with the data, under this very model.
     n_features_in_
         The number of columns.
     feature_names_in_
@@ -250,12 +250,13 @@ class PottsField(FamilyQuestions):
         data = [(1 - share) * own + share / states ** (own.ndim - 1) for own in seen]
         layout, l2 = Layout.of(start.parameters()), self._penalties(len(frequencies))
         penalties = {name: torch.full_like(v, l2[name]) for name, v in start.parameters().items()}
-        objective = PersistentContrast(
+        objective = ContrastUntil(
             start,
             data,
             self.chains,
             sweeps=self.sweeps,
             l2=layout.flatten(penalties) / total,
+            enough=1 - self.correlation,
             seed=self.random_state,
         )
         # Rare pairs of letters move further than by their gradients alone, by the fourth root of

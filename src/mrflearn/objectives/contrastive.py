@@ -10,8 +10,9 @@ f_ij(a, b) - f_i(a) f_j(b): their Pearson correlation, data against chains [Figl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
@@ -114,7 +115,6 @@ def pearson(one: Float[Tensor, " c"], other: Float[Tensor, " c"]) -> Float[Tenso
     return torch.where(size > 0, one.dot(other) / size, 0.0)
 
 
-@final
 class PersistentContrast(Objective[M]):
     """Minus the log-likelihood as persistent chains show it: its gradient, a row of data.
 
@@ -179,3 +179,22 @@ class PersistentContrast(Objective[M]):
     def restore(self, state: dict[str, Tensor]) -> None:
         self.chains = state["chains"].to(self.chains)
         self.last, self.commits = self.chains, int(state["commits"])
+
+
+@final
+class ContrastUntil(PersistentContrast[M]):
+    """The same where a value below `enough` ends the descent: the gradient is zero there.
+
+    So what is handed out is the vector that was judged, not what a step more has made of it.
+    """
+
+    random = True  # chains that have moved on would judge it anew
+
+    def __init__(self, model: M, data: Tables, chains: int, *, enough: float, **more: Any) -> None:
+        super().__init__(model, data, chains, **more)
+        self.enough = enough
+
+    def __call__(self, vector: Vector, /) -> Evaluation:
+        found = super().__call__(vector)
+        going = (found.value >= self.enough).to(found.gradient)
+        return replace(found, gradient=found.gradient * going)
