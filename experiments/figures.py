@@ -276,11 +276,12 @@ def _language_models() -> Iterator[Figures]:
         [output("lm")],
     )
     for text, name in (("Brown", "Brown, 10,000 words"), ("treebank", "treebank sample")):
-        learned = [own for own in rows("composite", text=text, cache=True) if "curve" in own]
+        learned = [own for own in rows("composite", text=text, beside="cache") if "curve" in own]
         own = min(learned, key=lambda found: found["held_out"])  # type: ignore[no-any-return]
         model = own["point"]["model"]
         rivals = [
-            row("composite", text=text, model=f"Kneser-Ney {n}-gram", cache=True) for n in (3, 5)
+            row("composite", text=text, model=f"Kneser-Ney {n}-gram", beside="cache")
+            for n in (3, 5)
         ]
         mixed = row(
             "composite", text=text, model=f"interpolation of the sources of {model} + cache"
@@ -403,7 +404,8 @@ def composite_models() -> list[str]:
     found: dict[str, dict[str, float]] = {}
     for text in columns:
         for own in rows("composite", text=text):
-            name = own["point"]["model"] + " + cache" * bool(own["point"].get("cache"))
+            beside = own["point"].get("beside")
+            name = own["point"]["model"] + f" + {beside}" * bool(beside)
             found.setdefault(name, {})[text] = own["perplexity"]
     best = {text: min(own.get(text, inf) for own in found.values()) for text in columns}
     lines = []

@@ -23,7 +23,7 @@ PARTS = {
     "PCFG + PLSA": (False, True, True),
     "all three": (True, True, True),
 }
-CACHED = tuple(parts for parts, (ngrams, _, _) in PARTS.items() if ngrams)
+MIXED = tuple(parts for parts, (ngrams, _, _) in PARTS.items() if ngrams)
 TREES = 3914
 LATENT = (8, 16)  # phrases and preterminals of a grammar that no trees start
 
@@ -63,13 +63,16 @@ def setting_of(scale: str, text: str) -> Setting:
 
 @dataclass(frozen=True)
 class Combination:
-    """Parts of the model, and whether words may come from caches of the document too."""
+    """Parts of the model, and what words may come from beside derivations.
+
+    `beside` is "", "parts" (each alone) or "cache" (caches of the document too).
+    """
 
     parts: str
-    cache: bool
+    beside: str = ""
 
     def __str__(self) -> str:
-        return self.parts + " + cache" * self.cache
+        return self.parts + f" + {self.beside}" * bool(self.beside)
 
     def columns(self, text: str, folder: Path) -> Path:
         """Where its sources' probabilities of every token are."""
@@ -94,7 +97,8 @@ def model_of(own: Combination, text: Text, setting: Setting, device: str) -> Com
         3 if ngrams else 1,
         grammar=(text.trees or LATENT) if grammar else None,
         topics=setting.topics if topics else 1,
-        cache=own.cache,
+        cache=own.beside == "cache",
+        derivation_only=not own.beside,
         horizontal=setting.horizontal,
         longest=setting.longest,
         max_iterations=setting.iterations,

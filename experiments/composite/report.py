@@ -34,8 +34,8 @@ def write_report(rows: Rows, output: Path) -> str:
 
 
 def model_name(row: dict[str, Any]) -> str:
-    """What a row is of: a combination, with a cache or without."""
-    return str(row["model"]) + " + cache" * bool(row.get("cache"))
+    """What a row is of: a combination, and what stands beside it."""
+    return str(row["model"]) + f" + {row.get('beside')}" * bool(row.get("beside"))
 
 
 def _draw(name: str, rows: list[dict[str, Any]], floor: float | None, output: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from measure import CACHED, PARTS, Combination, perplexity, text_of
+from measure import MIXED, PARTS, Combination, perplexity, text_of
 from runner import Request
 from texts import Documents
 
@@ -26,7 +26,8 @@ Figures: TypeAlias = dict[str, Any]
 LEAST = 50  # tokens that a class of histories needs for weights of its own
 BEST = 5  # the order of the n-grams in interpolations
 ALONE = ("trigram", "PCFG", "PLSA")
-NO_SOURCES = {"classes", "mixed", "composite"}  # of what a model's sources say
+# Of what a model's sources say, what is no part of it.
+NO_SOURCES = {"classes", "mixed", "composite", "without grammar"}
 
 
 def kneser_ney(text: str, order: int, with_cache: bool, request: Request) -> Figures:
@@ -37,7 +38,7 @@ def kneser_ney(text: str, order: int, with_cache: bool, request: Request) -> Fig
 
 def mixtures(text: str, request: Request) -> Iterator[tuple[str, Callable[[], Figures]]]:
     """The names of the mixtures whose parts have been measured, and how they are."""
-    alone = {part: Combination(part, False).columns(text, request.output) for part in ALONE}
+    alone = {part: Combination(part).columns(text, request.output) for part in ALONE}
     there = {part: path for part, path in alone.items() if path.exists()}
     for combination, chosen in PARTS.items():
         parts = [part for part, taken in zip(ALONE, chosen, strict=True) if taken]
@@ -49,7 +50,7 @@ def mixtures(text: str, request: Request) -> Iterator[tuple[str, Callable[[], Fi
         paths = [alone[part] for part in learned]
         name = " + ".join((f"{BEST}-gram", *learned))
         yield f"interpolation with cache: {name}", partial(_by_history, paths, text, request)
-    for own in (Combination(parts, True) for parts in CACHED):
+    for own in (Combination(parts, "cache") for parts in MIXED):
         path = own.columns(text, request.output)
         if path.exists():
             yield f"interpolation of the sources of {own}", partial(_sources, path)

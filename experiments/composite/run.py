@@ -15,10 +15,11 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1]))  # where `runner` lies
 
 import rivals
-from measure import CACHED, PARTS, SETTINGS, Combination, measure, setting_of
+from measure import MIXED, PARTS, SETTINGS, Combination, measure, setting_of
 from report import write_report
 from runner import Experiment, Job, Request, main
 
+SMALL = ("built-in", "plain")  # where a part may hurt that is not weighed
 SECONDS = {"built-in": 200, "treebank": 250, "plain": 300, "Brown": 3000}  # with a grammar
 
 
@@ -28,17 +29,18 @@ def jobs(request: Request) -> Iterator[Job]:
         setting = setting_of(request.scale, text)
         place = {"text": text, "iterations": setting.iterations, "rounds": setting.rounds}
         own = partial(Job, data=text != "built-in")
-        combinations = [Combination(parts, False) for parts in PARTS]
-        combinations += [Combination(parts, True) for parts in CACHED]
+        combinations = [Combination(parts) for parts in PARTS]
+        beside = ("parts", "cache") if text in SMALL else ("cache",)
+        combinations += [Combination(parts, own) for own in beside for parts in MIXED]
         for one in combinations:
             work = partial(measure, one, text, request)
             seconds = SECONDS[text] if "PCFG" in one.parts or one.parts == "all three" else 30
-            yield own({**place, "model": one.parts, "cache": one.cache}, work, seconds)
+            yield own({**place, "model": one.parts, "beside": one.beside}, work, seconds)
         for order in (3, 5):
-            for cache in (False, True):
+            for history in ("", "cache"):
                 name = f"Kneser-Ney {order}-gram"
-                work = partial(rivals.kneser_ney, text, order, cache, request)
-                yield own({"text": text, "model": name, "cache": cache}, work, 30)
+                work = partial(rivals.kneser_ney, text, order, bool(history), request)
+                yield own({"text": text, "model": name, "beside": history}, work, 30)
         for name, work in rivals.mixtures(text, request):
             yield own({**place, "model": name}, work, 30)
 

@@ -24,6 +24,7 @@ from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.ptb import write_trees
 from mrflearn.io.trees import Tree
 from mrflearn.models.composite_lm import stream_of
+from mrflearn.models.token_mixture import CACHES
 from support.edited import drop
 
 SAMPLED = [
@@ -44,12 +45,17 @@ def whole() -> CompositeLanguageModel:
 
 
 @pytest.fixture(scope="session")
+def without_caches(whole: CompositeLanguageModel) -> CompositeLanguageModel:
+    return clone(whole).set_params(cache=False).fit(TRAIN)
+
+
+@pytest.fixture(scope="session")
 def treebank() -> CompositeLanguageModel:
     return CompositeLanguageModel(2, grammar=TREES, topics=2, max_iterations=2, rounds=1).fit(TRAIN)
 
 
 def test_without_grammar_and_topics_it_is_the_ngram_model() -> None:
-    ours = CompositeLanguageModel(3, cache=False).fit(TRAIN)
+    ours = CompositeLanguageModel(3, derivation_only=True).fit(TRAIN)
     plain = NgramLanguageModel(3).fit([words for sentences in TRAIN for words in sentences])
     flat = [words for sentences in TEST for words in sentences]
     assert np.abs(ours.score_samples(TEST) - plain.score_samples(flat)).max() < 1e-9
@@ -66,7 +72,38 @@ def test_a_grammar_knows_more_than_words_alone_and_topics_more_than_one() -> Non
     assert topics.fit_.history[-1].value < alone.fit_.history[-1].value
 
 
-def test_next_words_multiply_to_the_score_of_the_sentence(whole: CompositeLanguageModel) -> None:
+def test_a_model_without_its_grammar_is_a_source(
+    whole: CompositeLanguageModel, without_caches: CompositeLanguageModel
+) -> None:
+    plain = clone(whole).set_params(grammar=None, derivation_only=True).fit(TRAIN)
+    expected = plain.source_scores(TEST).mixed
+    for model in (whole, without_caches):
+        found = model.source_scores(TEST).columns["without grammar"]
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    names = [model.fit_.memory.mixture.names for model in (whole, without_caches)]
+    assert names[0] == (*names[1], *CACHES)
+
+
+def test_a_part_that_does_not_fit_the_text_costs_next_to_nothing() -> None:
+    """Sentences of any length end in a full stop, which n-grams see and a small grammar does not."""
+    generator, documents = np.random.default_rng(7), []
+    for number in range(40):
+        words = [f"w{k}" for k in range(60 * (number % 2), 60 * (number % 2) + 60)]
+        lengths = generator.integers(2, 16, size=6)
+        documents.append([[*generator.choice(words, n).tolist(), "."] for n in lengths])
+    settings = {"topics": 2, "max_iterations": 6, "rounds": 2}
+    topics = CompositeLanguageModel(2, **settings)
+    every = CompositeLanguageModel(2, grammar=(3, 6), **settings)
+    alone = CompositeLanguageModel(2, grammar=(3, 6), derivation_only=True, **settings)
+    found = [own.fit(documents[:30]).perplexity(documents[30:]) for own in (topics, every, alone)]
+    assert found[1] < 1.005 * found[0] < found[2]
+
+
+@pytest.mark.parametrize("fixture", ["whole", "without_caches"])
+def test_next_words_multiply_to_the_score_of_the_sentence(
+    fixture: str, request: pytest.FixtureRequest
+) -> None:
+    whole: CompositeLanguageModel = request.getfixturevalue(fixture)
     words = TEST[0][1]
     total = 0.0
     for k in range(len(words) + 1):
@@ -128,7 +165,11 @@ def test_no_token_looks_ahead(whole: CompositeLanguageModel) -> None:
         assert column[:before] == pytest.approx(first.columns[name][:before], abs=1e-12), name
 
 
-def test_save_load_clone_sample(tmp_path: Path, whole: CompositeLanguageModel) -> None:
+@pytest.mark.parametrize("fixture", ["whole", "without_caches"])
+def test_save_load_clone_sample(
+    fixture: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    whole: CompositeLanguageModel = request.getfixturevalue(fixture)
     whole.save(tmp_path / "m")
     back = mrflearn.load(tmp_path / "m")
     assert isinstance(back, CompositeLanguageModel)
@@ -267,7 +308,7 @@ def test_a_grammar_that_cannot_produce_the_text_is_told() -> None:
     model = CompositeLanguageModel(1, grammar=[pair], max_iterations=1).fit([[["a", "b"]] * 3])
     assert model.parse([["a", "b", "a"]]) == [None]
     assert np.isfinite(model.score([[["a", "b", "a"]]]))  # its words may come from the cache
-    alone = clone(model).set_params(cache=False).fit([[["a", "b"]] * 3])
+    alone = clone(model).set_params(derivation_only=True).fit([[["a", "b"]] * 3])
     assert alone.score([[["a", "b", "a"]]]) == -np.inf
 
 

@@ -21,9 +21,10 @@ def test_every_combination_runs_once_and_a_second_run_only_reports(tmp_path: Pat
     rows = (tmp_path / "rows.jsonl").read_text()
     found = {}
     for row in map(json.loads, rows.splitlines()):
-        found[row["point"]["model"] + " + cache" * row["point"].get("cache", False)] = row
+        beside = row["point"].get("beside")
+        found[row["point"]["model"] + f" + {beside}" * bool(beside)] = row
     constant = [name for name in found if name.startswith("interpolation: ")]
-    assert (len(found), len(constant)) == (24, 4)
+    assert (len(found), len(constant)) == (28, 4)
     floor = found["trigram"]["floor"]
     assert all(row["perplexity"] > floor > 1 for row in found.values())
     trigram, plain = found["trigram"], found["Kneser-Ney 3-gram"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -14,7 +15,13 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.composite_answers import CompositeQuestions
-from mrflearn.estimators.composite_memory import Memory, class_sizes, longer_order, source_names
+from mrflearn.estimators.composite_memory import (
+    PLAIN,
+    Memory,
+    class_sizes,
+    longer_order,
+    source_names,
+)
 from mrflearn.estimators.composite_training import CompositeFit, CompositeTraining, rows_of
 from mrflearn.execution.executor import Executor, executor_for
 from mrflearn.execution.resources import one_thread
@@ -30,6 +37,7 @@ from mrflearn.objectives.base import under
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
 from mrflearn.training.composite_start import GrammarLike
 
+SHARED = ("words", "unknown_seen")  # what a model without its grammar has in common with it
 CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")  # of an n-gram level, by order
 
 
@@ -37,7 +45,8 @@ CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")  # of an n-gram level, 
 class CompositeLanguageModel(CompositeQuestions):
     """A language model of documents: word n-grams, phrase structure and topics in one [Wang 2005].
 
-    Without cache, grammar and topics it is `NgramLanguageModel`; with one part alone, PCFG or PLSA.
+    By derivations alone and without grammar and topics it is `NgramLanguageModel`; with one part,
+    PCFG or PLSA.
 
     Parameters
     ----------
@@ -55,9 +64,11 @@ class CompositeLanguageModel(CompositeQuestions):
         What theta(uvAh -> w) backs off to beside the n-gram model; `("Ah", "A", "h", "")` is the
         default where there are a grammar and topics; `"vAh"` sees a word before as well.
     cache
-        Whether each word may also come from a cache of its document so far, from an n-gram model of
-        order 5 or from topics alone, with weights from folds of the text; False leaves the
-        derivation alone.
+        Whether words may also come from caches of their document so far.
+    derivation_only
+        Whether words come from derivations alone, as in the paper; else each may also come from one
+        part alone, an n-gram model of order 5, the same model without its grammar or a cache, with
+        weights from folds of the text: then no part costs more than it tells.
     longest
         In training, longer sentences teach words and topics but not the grammar.
     min_count
@@ -102,6 +113,7 @@ class CompositeLanguageModel(CompositeQuestions):
     horizontal: int | None = 1
     levels: Sequence[str] | None = None
     cache: bool = True
+    derivation_only: bool = False
     longest: int | None = 40
     min_count: int = 1
     vocabulary_size: int | None = None
@@ -174,7 +186,7 @@ class CompositeLanguageModel(CompositeQuestions):
             tensors |= _level_tensors("memory", fit.memory.level)
             tensors["mixture.unigrams"] = torch.from_numpy(fit.memory.unigrams)
             tensors["mixture.weights"] = torch.from_numpy(fit.memory.mixture.weights)
-        learned = {
+        learned: dict[str, Any] = {
             "words": list(fit.vocabulary.words),
             "symbols": list(fit.names),
             "phrases": None if shape.grammar is None else shape.grammar.phrases,
@@ -188,6 +200,11 @@ class CompositeLanguageModel(CompositeQuestions):
             "sources": [] if fit.memory is None else list(fit.memory.mixture.names),
             "unknown_seen": self.unknown_seen_,
         }
+        for plain in self._models()[1:]:
+            own, more = plain._learned_parts()
+            learned["plain"] = {name: own[name] for name in own if name not in SHARED}
+            tensors |= {f"plain.{name}": table for name, table in more.items()
+                        if not name.startswith("ngram.")}  # fmt: skip
         return learned, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -213,12 +230,20 @@ class CompositeLanguageModel(CompositeQuestions):
         memory, sources = None, tuple(texts(learned, "sources"))
         if sources:
             weights = tensors["mixture.weights"].cpu().numpy()
-            sizes = np.prod(class_sizes(self.order)), len(source_names(shape, self.order))
-            if weights.shape != sizes or len(sources) != sizes[1]:
+            kinds = class_sizes(self.order, cached=self.cache)
+            every = source_names(shape, self.order, cached=self.cache)
+            known = tuple(name for name in every if name != PLAIN or name in sources)
+            if weights.shape != (np.prod(kinds), len(sources)) or sources != known:
                 raise DataError("it has weights for other sources than it has")
             longer = _read_level("memory", vocabulary, longer_order(self.order), tensors)
             unigrams = tensors["mixture.unigrams"].cpu().numpy()
-            memory = Memory(longer, unigrams, TokenMixture(sources, weights))
+            plain = None
+            if PLAIN in sources:
+                own, shared = copy.copy(self), {name: learned[name] for name in SHARED}
+                held = {f"ngram.{n}": table for n, table in under("ngram.", tensors).items()}
+                own._restore({**learned["plain"], **shared}, held | under("plain.", tensors))
+                plain = own.fit_
+            memory = Memory(longer, unigrams, TokenMixture(sources, weights), plain)
         self.fit_ = CompositeFit(
             model,
             vocabulary,

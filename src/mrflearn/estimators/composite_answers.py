@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice, repeat
@@ -13,6 +14,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.composite_memory import (
+    PLAIN,
     TOPIC_LEVEL,
     SourceScores,
     join_sources,
@@ -182,7 +184,7 @@ class CompositeQuestions(Estimator, OpenVocabulary):
         """
         ids = self.vocabulary_.encode(words).tolist()
         before = stream_of([document], self.vocabulary_).stream
-        shares = self.document_topics([document])[0]
+        shares = [model.document_topics([document])[0] for model in self._models()]
         return best_words(self._next(ids, before, shares), self.vocabulary_, n)
 
     def level_weights(self) -> dict[str, float]:
@@ -286,19 +288,31 @@ class CompositeQuestions(Estimator, OpenVocabulary):
             The words of each sentence of each document.
 
         """
-        fit = self.fit_
         seed = self.random_state if random_state is None else random_state
         generator, documents = np.random.default_rng(seed), []
         for _ in range(n):
-            # The prior of folding in: a document's shares, worth that many draws.
-            drawn = generator.gamma(np.maximum(fit.strength * fit.prior, 1e-3))
-            shares = drawn / drawn.sum() if drawn.sum() > 0 else fit.prior
+            shares = [model._topic_shares(generator) for model in self._models()]
             document: list[list[str]] = []
             for _ in range(sentences):
                 words = self._sentence(document, shares, generator, longest)
                 document += [words] if words else []
             documents.append(document)
         return documents
+
+    def _models(self) -> list[CompositeQuestions]:
+        """The model itself, and the one without its grammar, where that is a source of words."""
+        memory = self.fit_.memory
+        if memory is None or memory.plain is None:
+            return [self]
+        plain = copy.copy(self)
+        plain.fit_ = memory.plain
+        return [self, plain]
+
+    def _topic_shares(self, generator: np.random.Generator) -> Figures:
+        """Those of a new document, by the prior of folding in: worth that many draws."""
+        fit = self.fit_
+        drawn = generator.gamma(np.maximum(fit.strength * fit.prior, 1e-3))
+        return np.asarray(drawn / drawn.sum() if drawn.sum() > 0 else fit.prior)
 
     def _score(self, documents: Sequence[Document]) -> Figures:
         """log p of each sentence after those before it in its document."""
@@ -331,10 +345,13 @@ class CompositeQuestions(Estimator, OpenVocabulary):
             return text, SourceScores(
                 own, np.zeros(len(text.stream) - 1, np.int64), own["composite"]
             )
+        for plain in self._models()[1:]:
+            own[PLAIN] = plain._source_scores(documents)[1].mixed
         level = fit.memory.level
         given = np.exp(level.model.log_probabilities(text.stream))
         caches = cache_scores(text, order, given)
-        joined = join_sources(own, given, level.buckets(text.stream), caches, order)
+        bucket, cached = level.buckets(text.stream), fit.memory.cached
+        joined = join_sources(own, given, bucket, caches, order, cached=cached)
         return text, fit.memory.mix(joined)
 
     def _ready(self, documents: Sequence[Document]) -> tuple[DocumentStream, list[TokenBatch]]:
@@ -383,13 +400,15 @@ class CompositeQuestions(Estimator, OpenVocabulary):
                     trees[number] = named_tree(parse.spans, words, fit.names, binarised=binarised)
         return trees
 
-    def _next(self, ids: Sequence[int], before: Counts, shares: Figures) -> Figures:
+    def _next(self, ids: Sequence[int], before: Counts, topics: Sequence[Figures]) -> Figures:
         """p(word) of every word after the beginning of a sentence; the separator is its end.
 
-        `before` is the stream of the document's sentences before, `shares` what topics they have.
+        `before` is the stream of the document's sentences before, `topics` what shares of them
+        each of the `_models` sees.
         """
         fit, order = self.fit_, self.order
         model, separator, size = fit.model, fit.vocabulary.separator, len(fit.vocabulary)
+        shares = topics[0]
         emissions = {"composite": self._emission(ids, shares)}
         if fit.memory is None:
             return self._derived(ids, shares, emissions)["composite"]
@@ -400,12 +419,15 @@ class CompositeQuestions(Estimator, OpenVocabulary):
             table = model.tables[model.shape.levels.index(TOPIC_LEVEL)][:size, 0]
             own["topics"] = table.double().cpu().numpy() @ shares
             own["topics"][separator] *= model.shape.ends
+        for plain, seen in zip(self._models()[1:], topics[1:], strict=True):
+            own[PLAIN] = plain._next(ids, before, [seen])
         level = fit.memory.level
         given = np.exp(level.model.next_symbol(ids))
         stream = np.array([separator, *ids, fit.vocabulary.unknown], np.int64)
         bucket = np.full(size, level.buckets(stream)[-1])
         caches = next_in_caches(np.concatenate([before, ids]).astype(np.int64), order, given)
-        return fit.memory.mix(join_sources(own, given, bucket, caches, order)).mixed
+        joined = join_sources(own, given, bucket, caches, order, cached=fit.memory.cached)
+        return fit.memory.mix(joined).mixed
 
     def _derived(
         self, ids: Sequence[int], shares: Figures, emissions: dict[str, Figures]
@@ -471,18 +493,22 @@ class CompositeQuestions(Estimator, OpenVocabulary):
         return index.rows(stream)[:, places]
 
     def _sentence(
-        self, document: Document, shares: Figures, generator: np.random.Generator, longest: int
+        self,
+        document: Document,
+        topics: Sequence[Figures],
+        generator: np.random.Generator,
+        longest: int,
     ) -> list[str]:
         """A new sentence: a derivation, if there is one, then words left to right.
 
-        With caches a word need not come from a derivation, so the next word is drawn each time.
+        In a mixture a word need not come from a derivation, so the next word is drawn each time.
         """
         fit, ids = self.fit_, list[int]()
         model, wiring = fit.model, fit.model.shape.grammar
         if fit.memory is not None:
             before = stream_of([document], fit.vocabulary).stream
             while len(ids) < longest:
-                word = draw(self._next(ids, before, shares).cumsum(), generator)
+                word = draw(self._next(ids, before, topics).cumsum(), generator)
                 if word == fit.vocabulary.separator:
                     break
                 ids.append(word)
@@ -492,7 +518,7 @@ class CompositeQuestions(Estimator, OpenVocabulary):
             symbols = DerivationSampler(wiring, model.rules, model.start).draw(generator)
             tags = (s - wiring.phrases for s, _ in symbols if s >= wiring.phrases)
         for tag in islice(tags, longest):
-            word = draw(self._emission(ids, shares)[:, tag].cumsum(), generator)
+            word = draw(self._emission(ids, topics[0])[:, tag].cumsum(), generator)
             if word == fit.vocabulary.separator:
                 break
             ids.append(word)

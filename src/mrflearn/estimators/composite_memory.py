@@ -4,12 +4,14 @@ The derivation says which word comes next by the probabilities of beginnings of 
 corners), so that its word can be weighed, one by one, against those of models that look at the
 words before alone.  Each of these may be right where another is wrong; weights come from folds of
 the text (see `models/token_mixture`), so that a part that knows nothing new costs next to nothing.
+For the same reason a model of all parts has one without its grammar beside it: where a text is too
+short to learn a grammar from, words and topics are not drawn into what it gets wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +32,7 @@ from mrflearn.models.composite_lm import (
 from mrflearn.models.ngram import NgramLevel, bucket_count
 from mrflearn.models.token_mixture import (
     CACHE_ORDER,
+    CACHES,
     HISTORIES,
     TIMES,
     CacheScores,
@@ -37,8 +40,11 @@ from mrflearn.models.token_mixture import (
     cache_names,
 )
 
+if TYPE_CHECKING:
+    from mrflearn.estimators.composite_training import CompositeFit
+
 LONGER = 5  # the order of the n-gram model beside the composite's own
-TOPIC_LEVEL = Level.read("h")
+TOPIC_LEVEL, PLAIN = Level.read("h"), "without grammar"
 
 
 def longer_order(order: int) -> int:
@@ -55,11 +61,20 @@ class SourceScores(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """An n-gram model of the whole text, p(word) in it, and the weights of all sources."""
+    """An n-gram model of the whole text, p(word) in it, and the weights of all sources.
+
+    `plain` is the composite model without a grammar, where that is a source.
+    """
 
     level: NgramLevel
     unigrams: Figures
     mixture: TokenMixture
+    plain: CompositeFit | None
+
+    @property
+    def cached(self) -> bool:
+        """Whether caches are among the sources."""
+        return self.mixture.names[-1] in CACHES
 
     def mix(self, joined: tuple[Figures, Counts]) -> SourceScores:
         """The sources that `join_sources` gave, by name, and their mixture."""
@@ -68,26 +83,35 @@ class Memory(NamedTuple):
         return SourceScores(columns, classes, self.mixture.of(values, classes))
 
 
-def source_names(shape: CompositeShape, order: int) -> tuple[str, ...]:
-    """The composite model, its grammar alone, an n-gram model, topics alone, and caches."""
+def source_names(shape: CompositeShape, order: int, *, cached: bool) -> tuple[str, ...]:
+    """The composite model, its parts alone and without a grammar, an n-gram model, and caches."""
     grammar = ("grammar",) if shape.grammar is not None and order > 1 else ()
     topics = ("topics",) if TOPIC_LEVEL in shape.levels and shape.topics > 1 else ()
-    return "composite", *grammar, *topics, "n-gram", *cache_names(order)
+    plain = (PLAIN,) if grammar and shape.topics > 1 else ()
+    caches = cache_names(order) if cached else ()
+    return "composite", *grammar, *topics, *plain, "n-gram", *caches
 
 
-def class_sizes(order: int) -> tuple[int, int, int]:
+def class_sizes(order: int, *, cached: bool) -> tuple[int, int, int]:
     """How many classes there are of histories, of what caches know, of what n-grams know."""
-    return HISTORIES, min(order, CACHE_ORDER) * TIMES, bucket_count(longer_order(order))
+    known = min(order, CACHE_ORDER) * TIMES if cached else 1
+    return HISTORIES, known, bucket_count(longer_order(order))
 
 
 def join_sources(
-    own: dict[str, Figures], given: Figures, bucket: Counts, caches: CacheScores, order: int
+    own: dict[str, Figures],
+    given: Figures,
+    bucket: Counts,
+    caches: CacheScores,
+    order: int,
+    *,
+    cached: bool,
 ) -> tuple[Figures, Counts]:
     """All sources, by `source_names`; where a derivation has no say (nan) `given` n-grams have."""
     first = [np.where(np.isnan(column), given, column) for column in own.values()]
-    histories, kinds, _ = class_sizes(order)
-    classes = caches.classes + histories * kinds * bucket
-    return np.column_stack([*first, given, caches.values]), classes
+    histories, known, _ = class_sizes(order, cached=cached)
+    classes = caches.classes % (histories * known) + histories * known * bucket
+    return np.column_stack([*first, given, *([caches.values] if cached else [])]), classes
 
 
 def unigrams_of(stream: Counts, vocabulary: Vocabulary) -> Figures:
@@ -115,7 +139,7 @@ def own_sources(
     p(word | preterminal), None where the grammar alone is no source.
     """
     shape, size = model.shape, len(text.stream) - 1
-    names = source_names(shape, 1 + (words is not None))
+    names = source_names(shape, 1 + (words is not None), cached=False)
     columns: dict[str, Figures] = {
         name: np.full(size, np.nan) for name in names if name in ("composite", "grammar", "topics")
     }

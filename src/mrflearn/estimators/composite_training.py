@@ -29,10 +29,12 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.composite_memory import (
+    PLAIN,
     Memory,
     class_sizes,
     join_sources,
@@ -281,7 +283,8 @@ class CompositeTraining:
         if not counts:
             raise DataError("the documents hold no words. Is the file empty?")
         self.vocabulary = words = settings._chosen_words(counts)
-        self.text, self.documents = stream_of(documents, words), len(documents)
+        self.spoken, self.documents = documents, len(documents)
+        self.text = stream_of(documents, words)
         self.grammar = choose_grammar(
             settings.grammar, words, settings.horizontal, settings.restarts, settings.random_state
         )
@@ -301,20 +304,30 @@ class CompositeTraining:
 
     def fit(self) -> CompositeFit:
         """The trained model, from the best of several starts."""
-        seed, order = self.settings.random_state, self.settings.order
+        record, reason = self.learn()
+        memory = None if self.settings.derivation_only else self.learn_memory(record)
+        return self.fitted(record, reason)._replace(memory=memory)
+
+    def learn(self) -> tuple[Parameters, str]:
+        """The record of the best of several starts after its training, and why that ended."""
+        seed = self.settings.random_state
         topics = start_topics(self.text, self.shape, self.documents, seed)
         begun = [self.begin(start, topics) for start in self.grammar.starts]
         # What a treebank says of rules; a latent grammar says nothing.
         treebank = self.shape.grammar is not None and not self.shape.grammar.dense
         first = CompositeModel.of(self.shape, begun[0])
         self.prior = RulePrior.around(first, TREEBANK_USES if treebank else 0.0)
-        record, reason = self.run(begun[0] if len(begun) == 1 else min(begun, key=self.promise))
+        return self.run(begun[0] if len(begun) == 1 else min(begun, key=self.promise))
+
+    def fitted(self, record: Parameters, reason: str) -> CompositeFit:
+        """The model that a record holds, the derivation alone."""
+        order = self.settings.order
         return CompositeFit(
             CompositeModel.of(self.shape, record),
             self.vocabulary,
             self.grammar.names,
             NgramLevel.learn(self.text.stream, order, self.vocabulary) if order > 1 else None,
-            self.learn_memory(record) if self.settings.cache else None,
+            None,
             record["tag_of_word"].double().cpu().numpy(),
             topic_prior(record["documents"]),
             float(record["strength"]),
@@ -403,33 +416,61 @@ class CompositeTraining:
         The words of a document so far are those of all folds: the document is what it is.
         """
         text, words, order = self.text, self.vocabulary, self.settings.order
-        names, size = source_names(self.shape, order), len(text.stream) - 1
-        folds, own = self.deleted_models(record)[1], dict[str, Figures]()
-        given, bucket, judged = np.ones(size), np.zeros(size, np.int64), np.zeros(size, bool)
+        cached, size = self.settings.cache, len(text.stream) - 1
+        names = source_names(self.shape, order, cached=cached)
+        own, judged = self.judged_sources(record)
+        given, bucket = np.ones(size), np.zeros(size, np.int64)
         stream = text.stream.copy()
-        for trial, fold in zip(folds, self.folds, strict=False):
-            others = np.setdiff1d(np.arange(len(text)), fold.sentences)
-            rest = text.part(others if len(others) else fold.sentences).stream
-            level, places = (
-                NgramLevel.learn(rest, longer_order(order), words),
-                text.places(fold.sentences, ends=True),
-            )
+        for fold in self.folds:
+            places = text.places(fold.sentences, ends=True)
+            if not judged[places].any():
+                continue
+            level = NgramLevel.learn(self._others(fold), longer_order(order), words)
             stream[places + 1] = fold.new.stream[1:]
             given[places] = np.exp(level.model.log_probabilities(fold.new.stream))
             bucket[places] = level.buckets(fold.new.stream)
+        plain = None
+        if PLAIN in names:
+            training = self.without_grammar()
+            found, reason = training.learn()
+            own[PLAIN] = training.judged_sources(found)[0]["composite"]
+            plain = training.fitted(found, reason)
+        caches = cache_scores(replace(text, stream=stream), order, given)
+        values, classes = join_sources(own, given, bucket, caches, order, cached=cached)
+        sizes = class_sizes(order, cached=cached)
+        mixture = TokenMixture.fit(names, values[judged], classes[judged], sizes)
+        level = NgramLevel.learn(text.stream, longer_order(order), words)
+        return Memory(level, unigrams_of(text.stream, words), mixture, plain)
+
+    def judged_sources(self, record: Parameters) -> tuple[dict[str, Figures], NDArray[np.bool_]]:
+        """What the models of other folds make of the tokens of each, and which tokens those are."""
+        text, words = self.text, self.vocabulary
+        names = source_names(self.shape, self.settings.order, cached=False)
+        size = len(text.stream) - 1
+        own, judged = dict[str, Figures](), np.zeros(size, bool)
+        for trial, fold in zip(self.deleted_models(record)[1], self.folds, strict=False):
             shares, made = trial.tag_of_word.double().cpu().numpy(), None
             if "grammar" in names:
-                made = words_of_tags(shares, unigrams_of(rest, words))
+                made = words_of_tags(shares, unigrams_of(self._others(fold), words))
             found = own_sources(trial.model, fold.new, trial.batches, trial.documents, made)
+            places = text.places(fold.sentences, ends=True)
             for name, column in found.items():
                 own.setdefault(name, np.full(size, np.nan))[places] = column
             derived = np.concatenate([batch.sentences for batch in trial.batches])
             judged[text.places(fold.sentences[derived], ends=True)] = True
-        caches = cache_scores(replace(text, stream=stream), order, given)
-        values, classes = join_sources(own, given, bucket, caches, order)
-        mixture = TokenMixture.fit(names, values[judged], classes[judged], class_sizes(order))
-        level = NgramLevel.learn(text.stream, longer_order(order), words)
-        return Memory(level, unigrams_of(text.stream, words), mixture)
+        return own, judged
+
+    def _others(self, fold: Fold) -> Counts:
+        """The stream of the text without a fold; of a single fold, with it."""
+        others = np.setdiff1d(np.arange(len(self.text)), fold.sentences)
+        return self.text.part(others if len(others) else fold.sentences).stream
+
+    def without_grammar(self) -> CompositeTraining:
+        """The training of the same model without its grammar."""
+        if self.settings.verbose:
+            sys.stderr.write("the same without a grammar, as one more source of words:\n")
+        settings = replace(self.settings, grammar=None, levels=None, derivation_only=True)
+        return CompositeTraining(settings, self.spoken, self.executor, None, resume=False)
 
     def learn_weights(self, record: Parameters, *, tied: bool) -> tuple[Parameters, bool]:
         """Fits weights of levels to the folds; True where the user asked to stop.
