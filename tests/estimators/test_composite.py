@@ -85,7 +85,7 @@ def test_a_model_without_its_grammar_is_a_source(
 
 
 def test_a_part_that_does_not_fit_the_text_costs_next_to_nothing() -> None:
-    """Sentences of any length end in a full stop, which n-grams see and a small grammar does not."""
+    """Sentences of any length end in a full stop, which n-grams see and small grammars do not."""
     generator, documents = np.random.default_rng(7), []
     for number in range(40):
         words = [f"w{k}" for k in range(60 * (number % 2), 60 * (number % 2) + 60)]
