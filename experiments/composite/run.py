@@ -19,7 +19,6 @@ from measure import MIXED, PARTS, SETTINGS, Combination, measure, setting_of
 from report import write_report
 from runner import Experiment, Job, Request, main
 
-SMALL = ("built-in", "plain")  # where a part may hurt that is not weighed
 SECONDS = {"built-in": 200, "treebank": 250, "plain": 300, "Brown": 3000}  # with a grammar
 
 
@@ -30,8 +29,7 @@ def jobs(request: Request) -> Iterator[Job]:
         place = {"text": text, "iterations": setting.iterations, "rounds": setting.rounds}
         own = partial(Job, data=text != "built-in")
         combinations = [Combination(parts) for parts in PARTS]
-        beside = ("parts", "cache") if text in SMALL else ("cache",)
-        combinations += [Combination(parts, own) for own in beside for parts in MIXED]
+        combinations += [Combination(parts, own) for own in ("parts", "cache") for parts in MIXED]
         for one in combinations:
             work = partial(measure, one, text, request)
             seconds = SECONDS[text] if "PCFG" in one.parts or one.parts == "all three" else 30
