@@ -135,7 +135,7 @@ def test_blocks_hold_what_lines_hold(
     vocabulary = Vocabulary.from_counts(counts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prose, "MOST_CHUNKS", kept)  # forgotten after nearly every block
-        small = Prose(path, tuple(source.blocks(size)))
+        small = Prose(path, held=tuple(source.blocks(size)))
         assert decoded(small.encode(vocabulary).tolist(), vocabulary) == lines
         assert decoded(source.encode(vocabulary).tolist(), vocabulary) == lines
 
@@ -166,13 +166,25 @@ def test_documents_in_lots(
     assert found[0] == found[1] == [line for own in parts for line in own]
 
 
-def test_blank_lines_part_documents_as_elsewhere(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text("\na b\nc\n \n\n\nd\n\n")
-    vocabulary = Vocabulary.from_counts(Prose(path).count())
-    found = [size for lot in Prose(path).documents(vocabulary) for size in lot.sizes.tolist()]
-    expected = [sum(len(line) + 1 for line in own) for own in read_documents(path)]
-    assert found == expected == [5, 2]
+@given(st.lists(texts, max_size=6), st.integers(200, 400), st.booleans())
+@example(["\na b\nc\n \n\n\nd\n\n"], 200, False)
+def test_documents_of_words_between_spaces_are_those_of_the_other_reader(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[str], size: int, records: bool
+) -> None:
+    path = tmp_path_factory.mktemp("prose") / ("text.jsonl" if records else "text.txt")
+    if records:
+        path.write_text("".join(json.dumps({"text": own}) + "\n\n" for own in documents))
+    else:
+        path.write_bytes("\n\n".join(documents).encode())
+    expected = list(read_documents(path))
+    source = Prose(path, split_tokens)
+    assert source.count() == Counter(word for own in expected for line in own for word in line)
+    vocabulary = Vocabulary.from_counts(source.count())
+    lots = list(source.documents(vocabulary, size))
+    lines = [line for lot in lots for line in decoded(lot.ids.tolist(), vocabulary)]
+    assert lines == [line for own in expected for line in own]
+    found = [size for lot in lots for size in lot.sizes.tolist()]
+    assert found == [sum(len(line) + 1 for line in own) for own in expected]
 
 
 def test_what_is_no_text_is_named_with_its_line(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from mrflearn.execution.held import Held
 from mrflearn.features.ngrams import count_held_ngrams, count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.corpus import (
-    Document,
     Documents,
     HeldText,
     Text,
@@ -29,7 +28,6 @@ from mrflearn.io.corpus import (
     encode_corpus,
     hold,
     hold_documents,
-    read_documents,
 )
 from mrflearn.io.files import PathLike, located, split_tokens
 from mrflearn.io.prose import Prose, tokens
@@ -44,7 +42,7 @@ from mrflearn.models.ngram import (
 )
 from mrflearn.models.storage import figure, texts
 
-TOGETHER = 1 << 17  # words of documents that are scored together
+TOGETHER = 1 << 17  # words that are scored together
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -238,24 +236,15 @@ class NgramLanguageModel(Estimator, OpenVocabulary):
             As `text_score` gives it; the perplexity of a document without words is nan.
 
         """
-        named = isinstance(X, (str, os.PathLike))
-        if named and self.tokenize:
-            for ids, sizes in Prose(X).documents(self.model_.vocabulary):  # type: ignore[arg-type]
+        if isinstance(X, (str, os.PathLike)):
+            source = Prose(X, tokens if self.tokenize else split_tokens)
+            for ids, sizes in source.documents(self.model_.vocabulary):
                 yield from _parts(self._token_scores(ids), sizes.tolist())
             return
-        waiting, size = list[Document](), 0
-        for document in read_documents(X) if named else hold_documents(X):  # type: ignore[arg-type]
-            waiting.append(document)
-            size += sum(map(len, document))
-            if size >= TOGETHER:
-                yield from self._document_scores(waiting)
-                waiting, size = [], 0
-        yield from self._document_scores(waiting)
-
-    def _document_scores(self, documents: Sequence[Document]) -> Iterator[TextScore]:
-        text = [words for own in documents for words in own if len(words)]
-        sizes = (sum(len(words) + 1 for words in own if len(words)) for own in documents)
-        yield from _parts(self._token_scores(encode_corpus(text, self.model_.vocabulary)), sizes)
+        held = hold_documents(X)
+        text = [words for own in held for words in own if len(words)]
+        scores = self._token_scores(encode_corpus(text, self.model_.vocabulary))
+        yield from _parts(scores, (sum(len(w) + 1 for w in own if len(w)) for own in held))
 
     def score_samples(self, X: Text) -> NDArray[np.float64]:
         """Log-probability of each sentence with its end.

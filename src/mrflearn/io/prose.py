@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple, TypeAlias, final
 from unicodedata import normalize
@@ -97,18 +97,20 @@ class EncodedDocuments(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Prose:
-    """A text that is read through the tokenizer: a file, or all files of a folder.
+    """A text that is read through a tokenizer: a file, or all files of a folder.
 
+    What `split` does may not depend on what white space sets apart.
     Every line is a sentence.  Documents stand between blank lines, or are the `"text"` of each
     object in a file of JSON lines.
     """
 
     path: PathLike
+    split: Callable[[str], list[str]] = tokens
     held: tuple[bytes, ...] | None = None  # its blocks
 
     def hold(self) -> Prose:
         """The same in a form that can be read twice: standard input flows by once only."""
-        return Prose(self.path, tuple(self.blocks())) if str(self.path) == "-" else self
+        return replace(self, held=tuple(self.blocks())) if str(self.path) == "-" else self
 
     def blocks(self, size: int = BLOCK_BYTES) -> Iterable[bytes]:
         """Bytes cut between words; with `DOCUMENT_END` after each document of JSON lines."""
@@ -126,13 +128,13 @@ class Prose:
             chunks.update(block.split())
         del chunks[DOCUMENT_END]
         for chunk, times in chunks.items():
-            for token in tokens(chunk.decode()):
+            for token in self.split(chunk.decode()):
                 found[token] += times
         return found
 
     def encode(self, vocabulary: Vocabulary) -> Ids:
         """The ids of all tokens, with `LINE_END_ID` after each sentence."""
-        found = [np.zeros(0, np.int32), *_encoded(self.blocks(), vocabulary)]
+        found = [np.zeros(0, np.int32), *self._encoded(self.blocks(), vocabulary)]
         return np.maximum(np.concatenate(found), DOCUMENT_END_ID + 1)
 
     def documents(
@@ -140,12 +142,18 @@ class Prose:
     ) -> Iterator[EncodedDocuments]:
         """The documents in lots of about `size` bytes."""
         for file in files_in(self.path):
-            own = Prose(file, self.held)
-            encoded = _encoded(own.blocks(size), vocabulary)
+            encoded = self._encoded(replace(self, path=file).blocks(size), vocabulary)
             if ending(file) in JSON_LINES:
                 yield from map(_split_at_marks, encoded)
             else:
                 yield from map(_split_at_blanks, _between_blanks(encoded))
+
+    def _encoded(self, blocks: Iterable[bytes], vocabulary: Vocabulary) -> Iterator[Ids]:
+        chunks = _Chunks(vocabulary, self.split)
+        for block in blocks:
+            if len(chunks) > MOST_CHUNKS:
+                chunks = _Chunks(vocabulary, self.split)
+            yield chunks.encode(block)
 
 
 def _json_blocks(path: PathLike, size: int) -> Iterator[bytes]:
@@ -164,14 +172,14 @@ def _json_blocks(path: PathLike, size: int) -> Iterator[bytes]:
 class _Chunks(dict[bytes, int]):
     """The number of each chunk between white space; the ids of its tokens stand in a row."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, split: Callable[[str], list[str]]) -> None:
         super().__init__({LINE_END: 0, DOCUMENT_END: 1})
-        self._vocabulary = vocabulary
+        self._vocabulary, self._split = vocabulary, split
         self._ids = array("i", [LINE_END_ID, DOCUMENT_END_ID])
         self._begins = array("q", [0, 1, 2])
 
     def __missing__(self, chunk: bytes) -> int:
-        self._ids.extend(self._vocabulary.encode(tokens(chunk.decode())).tolist())
+        self._ids.extend(self._vocabulary.encode(self._split(chunk.decode())).tolist())
         self._begins.append(len(self._ids))
         number = self[chunk] = len(self)
         return number
@@ -187,14 +195,6 @@ class _Chunks(dict[bytes, int]):
         places = np.repeat(offsets, lengths) + np.arange(ends[-1] if len(ends) else 0)
         ids: Ids = np.array(self._ids, np.int32)[places]
         return ids
-
-
-def _encoded(blocks: Iterable[bytes], vocabulary: Vocabulary) -> Iterator[Ids]:
-    chunks = _Chunks(vocabulary)
-    for block in blocks:
-        if len(chunks) > MOST_CHUNKS:
-            chunks = _Chunks(vocabulary)
-        yield chunks.encode(block)
 
 
 def _between_blanks(blocks: Iterable[Ids]) -> Iterator[Ids]:
