@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,30 @@ def test_documents_are_scored_into_a_table(tmp_path: Path, text: Path) -> None:
     assert [row[6] == "nan" for row in rows] == [False, True, False]
     assert found["log_likelihood"] == pytest.approx(sum(float(row[5]) for row in rows))
     assert found["documents"] == 3
+
+
+def test_raw_text_is_learned_from_scored_and_continued(tmp_path: Path) -> None:
+    raw, pages, model = tmp_path / "raw.txt", tmp_path / "pages.jsonl", str(tmp_path / "m")
+    raw.write_text("The cat sat.\nThe dog, he sat.\n" * 3)
+    options = ("--tokenize", "--validation", str(raw), "-o", model, "--json")
+    trained = run("train", "ngram", str(raw), *options).json()
+    assert (trained["tokenize"], trained["vocabulary"]) == (True, 2 + 7)
+    assert run("score", model, str(raw), "--json").json()["unknown"] == 0
+    asked = run("next-word", model, "The dog,", "--json").json()
+    assert (asked["words"], asked["next"][0][0]) == (["the", "dog", ","], "he")
+    pages.write_text('{"text": "THE cat sat."}\n\n{"text": ""}\n{"text": "A zebra\\nsat"}\n')
+    for more in ([], ["--json"]):
+        answers = run("score", model, str(pages), *more).out.splitlines()
+        first, second, third = map(json.loads, answers)
+        assert [own["document"] for own in (first, second, third)] == [1, 2, 3]
+        assert [own["tokens"] for own in (first, second, third)] == [5, 0, 5]
+        assert (first["unknown"], third["unknown"], third["sentences"]) == (0, 2, 2)
+        assert first["perplexity"] < third["perplexity"]
+        assert second["perplexity"] is None
+    pages.write_text('{"text": "a"}\n{"text"\n')
+    failed = run("score", model, str(pages))
+    assert failed.code == 1
+    assert f"{pages}:2: " in failed.err
 
 
 def test_plain_words_and_remarks(tmp_path: Path, text: Path) -> None:

@@ -50,6 +50,15 @@ def test_words_that_are_not_known_are_named(tmp_path: Path) -> None:
     assert "not in the vocabulary, and read as <unk>: The\n" in found.err
 
 
+def test_questions_are_read_as_the_text_was(tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text("The dog, barks.\nThe cat, sees.\n" * 3)
+    model = NgramLanguageModel(3, tokenize=True).fit(tmp_path / "raw.txt")
+    following, score = tasks_of(model)[:2]
+    table, *_ = following("THE cat, sees")
+    assert table.shown()["rows"][0][0] == "."
+    assert [type(own).__name__ for own in score("The Dog, barks.")] == ["Facts"]  # and no note
+
+
 def test_a_gap_stands_between_spaces(tmp_path: Path) -> None:
     MODELS["fill"][0].fit(TEXT).save(tmp_path / "model")
     found = run("fill", str(tmp_path / "model"), "the dog _.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from sklearn.base import clone
 import mrflearn
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
-from support.edited import drop
+from support.edited import drop, edit
 
 TEXT = [line.split() for line in ("the cat sat", "the dog sat", "a cat ran", "the cat ran off")]
 
@@ -51,6 +52,73 @@ def test_documents_are_scored_one_by_one(tmp_path: Path, monkeypatch: pytest.Mon
         if document:
             assert own.log_likelihood == pytest.approx(model.text_score(document).log_likelihood)
             assert own.unknown == model.text_score(document).unknown
+
+
+RAW = "The cat sat.\r\n\u201cDon\u2019t!\u201d said THE dog, 3.5 times\n\nA cat ran: the \ufb01n\n"
+BY_HAND = [
+    [line.split() for line in own]
+    for own in (
+        ("the cat sat .", '" don\'t ! " said the dog , 3.5 times'),
+        ("a cat ran : the fin",),
+    )
+]
+
+
+def test_a_model_that_tokenizes_reads_raw_text(tmp_path: Path) -> None:
+    lines = [words for own in BY_HAND for words in own]
+    (tmp_path / "raw.txt").write_bytes(RAW.encode())
+    records = (json.dumps({"text": own}) + "\n" for own in RAW.split("\n\n"))
+    (tmp_path / "raw.jsonl").write_text("".join(records))
+    plain = NgramLanguageModel(order=2).fit(lines)
+    for path in (tmp_path / "raw.txt", tmp_path / "raw.jsonl"):
+        NgramLanguageModel(order=2, tokenize=True).fit(path).save(tmp_path / "m", overwrite=True)
+        model = mrflearn.load(tmp_path / "m")
+        assert model.tokenize
+        assert model.vocabulary_ == plain.vocabulary_
+        for text in (path, str(path), lines):
+            assert model.text_score(text) == plain.text_score(lines)
+        assert model.score_samples(path).tolist() == plain.score_samples(lines).tolist()
+        for documents in (path, BY_HAND):
+            assert list(model.document_scores(documents)) == list(plain.document_scores(BY_HAND))
+        assert model.unknown_seen_ is False
+    assert model.tokens("The \ufb01nal\nDon\u2019t!") == ["the", "final", "don't", "!"]
+    assert plain.tokens("The end.") == ["The", "end."]
+
+
+def test_words_in_lists_are_taken_as_they_are() -> None:
+    model = NgramLanguageModel(order=2, tokenize=True).fit([["The", "cat."]])
+    assert {"The", "cat."} < set(model.vocabulary_.words)
+    assert model.text_score([["The", "cat."]]).unknown == 0
+
+
+def test_raw_standard_input_is_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"The cat.\nA dog.")))
+    model = NgramLanguageModel(order=2, tokenize=True).fit("-")
+    assert set(model.vocabulary_.words[2:]) == {"the", "cat", ".", "a", "dog"}
+
+
+def test_models_of_before_the_tokenizer_are_read(tmp_path: Path) -> None:
+    model = NgramLanguageModel(order=2).fit(TEXT)
+    model.save(tmp_path / "m")
+
+    def before(config: str) -> str:
+        stored = json.loads(config)
+        del stored["settings"]["tokenize"]
+        return json.dumps(stored)
+
+    edit(tmp_path / "m", before)
+    back = NgramLanguageModel.load(tmp_path / "m")
+    assert back.tokenize is False
+    assert back.score(TEXT) == model.score(TEXT)
+
+
+def test_scores_do_not_depend_on_what_is_scored_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = NgramLanguageModel(order=3).fit(TEXT)
+    whole = model.token_scores(TEXT * 3)
+    for size in (1, 5, 13):
+        monkeypatch.setattr("mrflearn.estimators.ngram.TOGETHER", size)
+        parts = model.token_scores(TEXT * 3)
+        assert parts.log_probability.tolist() == whole.log_probability.tolist()
 
 
 def test_next_word_is_a_distribution_best_first() -> None:
@@ -101,6 +169,10 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         NgramLanguageModel().fit([])
     with pytest.raises(DataError, match="</s> 1 times"):
         NgramLanguageModel().fit([["a", "</s>"]])
+    with pytest.raises(DataError, match="the text itself"):
+        NgramLanguageModel(tokenize=True).fit("The cat.\nThe dog.")
+    with pytest.raises(DataError, match="cannot be read"):
+        NgramLanguageModel(tokenize=True).fit(tmp_path / "absent")
     model = NgramLanguageModel().fit(TEXT)
     with pytest.raises(DataError, match="nothing to score"):
         model.score([[]])

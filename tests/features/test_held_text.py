@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mrflearn import NgramLanguageModel
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.execution.executor import Executor, Processes, Serial
 from mrflearn.features.moments import count_text_shards
 from mrflearn.features.ngrams import CountNgrams, count_held_ngrams, count_ngrams, sentence_stream
@@ -58,6 +58,9 @@ def test_a_model_of_pieces_is_the_model_of_the_text(place: Executor, tmp_path: P
     assert_same_moments(moments, count_text_shards([whole], Serial(), min_count=2))
 
 
-def test_pieces_without_words_are_refused() -> None:
-    with Serial().hold([[], []]) as held, pytest.raises(DataError, match="no words"):
-        NgramLanguageModel(2).fit(held)
+def test_pieces_without_words_or_before_the_tokenizer_are_refused() -> None:
+    with Serial().hold([[], []]) as held:
+        with pytest.raises(DataError, match="no words"):
+            NgramLanguageModel(2).fit(held)
+        with pytest.raises(SettingsError, match="tokenize=True"):
+            NgramLanguageModel(2, tokenize=True).fit(held)

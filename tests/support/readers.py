@@ -33,6 +33,7 @@ from mrflearn.features.recipes import Recipe, read_template
 from mrflearn.graph.builders import from_edge_file
 from mrflearn.io.contacts import read_contacts
 from mrflearn.io.corpus import Vocabulary, read_blocks, read_documents
+from mrflearn.io.prose import Prose
 from mrflearn.io.samples import read_samples
 from mrflearn.io.tag_files import TagSource
 from mrflearn.models import storage
@@ -91,6 +92,8 @@ def _texts() -> list[Entry]:
     return [
         ("blocks of text", b"a b\nc\n", lambda path: list(read_blocks(path)), ".txt"),
         ("documents", b"a b\nc d\n\ne\n", lambda path: list(read_documents(path)), ".txt"),
+        ("prose", b"It\xe2\x80\x99s 3.5.\n\nNo!\n", lambda path: Prose(path).count(), ".txt"),
+        ("records", b'{"text": "a b\\nc"}\n', lambda path: Prose(path).count(), ".jsonl"),
         ("vocabulary", b"<S>\n<unk>\nthe\ncat\n", Vocabulary.load, ".txt"),
         ("contacts", b"0 1.5\t2\n1.5 0 -1e-3\n2 -1e-3 0\n", read_contacts, ".mat"),
         ("edges", b"# two\n0 1\n1, 2\n", from_edge_file, ".edges"),

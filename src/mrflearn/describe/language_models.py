@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from mrflearn import plots
-from mrflearn.describe.blocks import Data, Facts, Nats, Note, Picture, Table, shares
+from mrflearn.describe.blocks import Data, Facts, Nats, Note, Picture, Table, Text, plain, shares
 from mrflearn.describe.description import Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
 from mrflearn.evaluation.similarity import AnalogyAccuracy, CosineSpace, judge
 from mrflearn.io.corpus import UNKNOWN, write_sentences
-from mrflearn.io.files import write_csv
+from mrflearn.io.files import JSON_LINES, ending, write_csv
 
 WORDS_SHOWN = {"n": (10, range(1, 101))}  # on the page
 SHOWN = 10  # unknown words of a note, or words whose neighbours are asked for at once
@@ -31,6 +32,7 @@ MEANINGS = {
     "pl": "each word given its neighbours on both sides; no likelihood",
 }
 COUNTS = ("tokens", "words", "sentences", "unknown")
+DOCUMENT = (*COUNTS, "log_likelihood", "perplexity")
 Ranked = list[tuple[str, float]]
 
 
@@ -215,7 +217,7 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
 class NextWordDescription(TextDescription):
     """A model that predicts word by word, and so has the perplexity of a text."""
 
-    def score(self, file: Path) -> Blocks:
+    def score(self, file: Path) -> Blocks | Iterator[Blocks]:
         """The perplexity of a text, and what it is counted over."""
         return perplexity(self.model.text_score(file), self._counted())
 
@@ -232,18 +234,29 @@ class NextWordDescription(TextDescription):
 class NgramDescription(NextWordDescription):
     """An n-gram model."""
 
-    settings: ClassVar = ("order",)
+    settings: ClassVar = ("order", "tokenize")
 
-    def score(self, file: Path, output: Path | None = None) -> Blocks:
-        """The perplexity of a text, and of each of its documents where these go to a file."""
+    def score(self, file: Path, output: Path | None = None) -> Blocks | Iterator[Blocks]:
+        """The perplexity of a text; of each document of JSON lines, or where a table is asked for.
+
+        Documents of JSON lines are answered one by one, each in a line of JSON.
+        """
         if output is None:
-            return super().score(file)
+            lines = ending(file) in JSON_LINES
+            return self._documents(file) if lines else super().score(file)
         found = list(self.model.document_scores(file))
         more = self._counted() | {"documents": len(found)}
         numbers = {"document": range(1, len(found) + 1)}
-        names = (*COUNTS, "log_likelihood", "perplexity")
-        write_csv(output, numbers | {n: [getattr(own, n) for own in found] for n in names})
+        write_csv(output, numbers | {n: [getattr(own, n) for own in found] for n in DOCUMENT})
         return perplexity(TextScore.total(found), more)
+
+    def _documents(self, file: Path) -> Iterator[Blocks]:
+        for number, found in enumerate(self.model.document_scores(file), start=1):
+            record = plain({"document": number} | {n: getattr(found, n) for n in DOCUMENT})
+            yield [Text(json.dumps(record)), Data(record)]
+
+    def _asked(self, words: list[str] | None, n: int, **more: Any) -> Blocks:
+        return super()._asked(self.model.tokens(" ".join(words or ())), n, **more)
 
     def learned(self, n: int) -> Blocks:
         """The size of each order, and the most probable first words."""
@@ -257,7 +270,8 @@ class NgramDescription(NextWordDescription):
     def tasks(self) -> list[Task]:
         """Next words, and the log-probability of a sentence."""
 
-        def score(words: list[str]) -> Blocks:
+        def score(asked: list[str]) -> Blocks:
+            words = self.model.tokens(" ".join(asked))
             value = float(self.model.score_samples([words])[0])
             each = value / (len(words) + 1)
             facts = {"log-probability, sentence end included": Nats(value), "per token": Nats(each)}

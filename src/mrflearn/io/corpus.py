@@ -137,11 +137,10 @@ def read_documents(*paths: PathLike) -> Iterator[list[list[str]]]:
 
     A file of JSON lines has a document a line, an object with its `"text"`, which may be empty.
     """
-    for file in chain.from_iterable(map(_files, paths)):
+    for file in chain.from_iterable(map(files_in, paths)):
         if ending(file) in JSON_LINES:
-            with Lines(file) as lines:
-                for line in filter(str.strip, lines):
-                    yield list(filter(None, map(split_tokens, _text_of(line).split("\n"))))
+            for text in texts_of_json(file):
+                yield list(filter(None, map(split_tokens, text.split("\n"))))
             continue
         with closing(read_sentences(file, keep_blank=True)) as sentences:
             yield from runs(sentences)
@@ -174,18 +173,25 @@ def write_documents(path: PathLike, documents: Iterable[Document]) -> None:
                 stream.write(" ".join(check_words(*words, of=f"document {number}: ")) + "\n")
 
 
-def _text_of(line: str) -> str:
-    record = to_record(line)
-    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-        raise DataError('a document is {"text": "..."} in a line of its own, and this line is not.')
-    return str(record["text"])
+def texts_of_json(path: PathLike) -> Iterator[str]:
+    """The `"text"` of each object in a file of JSON lines."""
+    with Lines(path) as lines:
+        for line in filter(str.strip, lines):
+            record = to_record(line)
+            if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+                problem = (
+                    'a document is {"text": "..."} in a line of its own, and this line is not.'
+                )
+                raise DataError(problem)
+            yield record["text"]
 
 
 def _is_list(given: Any) -> bool:
     return isinstance(given, Iterable) and not isinstance(given, (str, bytes))
 
 
-def _files(path: PathLike) -> list[PathLike]:
+def files_in(path: PathLike) -> list[PathLike]:
+    """All files of a folder, by name; a file by itself."""
     if url := url_of(path):
         return list(listing(url))
     folder = Path(plain(path))
