@@ -105,6 +105,11 @@ def test_nothing_but_space_is_lost(text: str) -> None:
     assert list("".join(tokens(text))) == kept
 
 
+@given(st.text(st.characters(codec="ascii")))
+def test_the_short_way_for_ascii_changes_nothing(text: str) -> None:
+    assert normalised(text + "\u5317") == normalised(text) + "\u5317"
+
+
 def by_lines(text: str) -> list[list[str]]:
     return [found for line in text.split("\n") if (found := tokens(line))]
 

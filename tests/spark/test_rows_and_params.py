@@ -6,6 +6,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,15 @@ def test_scores_of_documents_add_up() -> None:
     rows = [[["a", "b"], ["b", "a", "a"]], ["a", "b"], [], [[]]]
     assert answers.text_scores(model, rows) == [pytest.approx(one + other), one, None, None]
     assert other != one
+
+
+def test_texts_are_read_as_the_model_reads_files(tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text("The cat sat.\nA dog!\n")
+    model = mrflearn.NgramLanguageModel(order=2, tokenize=True).fit(tmp_path / "raw.txt")
+    batch = pa.RecordBatch.from_pydict({"text": ["THE cat sat.", None, "a Dog!"]})
+    ask = answers.SequenceAnswers("text", ((answers.text_scores, "double"),))
+    first, second = model.score_samples(tmp_path / "raw.txt").tolist()
+    assert ask(model, batch)[0].to_pylist() == [first, None, second]
 
 
 def test_vectors_are_means_over_known_words() -> None:

@@ -69,6 +69,8 @@ ACUTE = "\xb4"  # typed for an apostrophe; NFKC makes a space of it, and a mark 
 
 def normalised(text: str) -> str:
     """The text in NFKC and lower case, with plain quotation marks and hyphens."""
+    if text.isascii():
+        return text.lower()  # the same: all else is for other characters
     lower = normalize("NFKC", text.replace(ACUTE, "'")).translate(PLAIN).lower()
     return normalize("NFKC", lower)  # small letters compose that capitals do not
 
@@ -177,10 +179,11 @@ class _Chunks(dict[bytes, int]):
         self._vocabulary, self._split = vocabulary, split
         self._ids = array("i", [LINE_END_ID, DOCUMENT_END_ID])
         self._begins = array("q", [0, 1, 2])
+        self._new: list[str] = []  # tokens whose ids are still to be found, all at once
 
     def __missing__(self, chunk: bytes) -> int:
-        self._ids.extend(self._vocabulary.encode(self._split(chunk.decode())).tolist())
-        self._begins.append(len(self._ids))
+        self._new += (found := self._split(chunk.decode()))
+        self._begins.append(self._begins[-1] + len(found))
         number = self[chunk] = len(self)
         return number
 
@@ -188,6 +191,8 @@ class _Chunks(dict[bytes, int]):
         """The ids of all tokens of a block, and of its marks."""
         words = words_of(block)
         numbers = np.fromiter(map(self.__getitem__, words), np.int64, len(words))
+        self._ids.frombytes(self._vocabulary.encode(self._new).tobytes())
+        self._new = []
         begins = np.array(self._begins)
         lengths = np.diff(begins)[numbers]
         ends = np.cumsum(lengths)

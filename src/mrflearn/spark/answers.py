@@ -28,17 +28,17 @@ Question = Callable[[Any, list[Any]], Sequence[Any]]  # (fitted estimator, rows)
 # What a column holds, as Python's values.
 
 
-def rows_of(column: Any, name: str) -> list[Any]:
+def rows_of(column: Any, name: str, split: Callable[[str], list[str]] = split_tokens) -> list[Any]:
     """The rows of a column, None where one is null: what estimators take as one sentence each.
 
-    A text is the list of its words, set apart by white space; an array of structs (as
+    A text is the list of its words, by default set apart by white space; an array of structs (as
     `arrays_zip("words", "pos")` makes) a list of rows of cells; a map a dict.
     """
     from pyarrow import types
 
     if types.is_string(column.type) or types.is_large_string(column.type):
         texts = column.to_pylist()
-        return [None if text is None else split_tokens(text) for text in texts]
+        return [None if text is None else split(text) for text in texts]
     return _values(column, name)
 
 
@@ -172,7 +172,8 @@ class SequenceAnswers:
     questions: tuple[tuple[Question, str], ...]  # and the kind of each answer, in Spark's words
 
     def __call__(self, model: Any, batch: Batch) -> list[Any]:
-        rows = rows_of(batch.column(batch.schema.get_field_index(self.column)), self.column)
+        column = batch.column(batch.schema.get_field_index(self.column))
+        rows = rows_of(column, self.column, getattr(model, "tokens", split_tokens))
         present = [place for place, row in enumerate(rows) if row is not None]
         asked, size = [rows[place] for place in present], len(rows)
         return [
