@@ -13,7 +13,7 @@ from mrflearn.errors import GraphError, InferenceError
 from mrflearn.graph.evidence import condition
 from mrflearn.graph.potentials import Potentials, dense_potentials
 from mrflearn.inference import circuit
-from mrflearn.inference.circuit import CompiledField
+from mrflearn.inference.compiled_field import CompiledField
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.junction_tree import JunctionTree
 from support.brute_force import all_assignments, all_probabilities

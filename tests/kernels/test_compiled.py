@@ -14,7 +14,8 @@ from mrflearn import CRF
 from mrflearn.errors import SettingsError
 from mrflearn.graph.evidence import condition
 from mrflearn.graph.potentials import DenseTable, Potentials, dense_potentials
-from mrflearn.inference.circuit import CompiledField, make_circuit
+from mrflearn.inference.circuit import make_circuit
+from mrflearn.inference.compiled_field import CompiledField
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.sampling import Conditionals
 from mrflearn.kernels import chain_search, compiled

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mrflearn.inference.beliefs import Sampler as Sampler
     from mrflearn.inference.beliefs import with_gradient as with_gradient
     from mrflearn.inference.chain import Chain as Chain
-    from mrflearn.inference.circuit import CompiledField as CompiledField
-    from mrflearn.inference.circuit import Posteriors as Posteriors
+    from mrflearn.inference.compiled_field import CompiledField as CompiledField
+    from mrflearn.inference.compiled_field import Posteriors as Posteriors
     from mrflearn.inference.decoding import best_list as best_list
     from mrflearn.inference.enumeration import Enumeration as Enumeration
     from mrflearn.inference.join_graph import JoinGraphPropagation as JoinGraphPropagation
