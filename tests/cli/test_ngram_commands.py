@@ -116,3 +116,14 @@ def test_options_of_other_models_are_refused(tmp_path: Path, text: Path) -> None
         refused = run("inspect", model, *option)
         assert refused.code == 2
         assert option[0] in refused.err
+
+
+@pytest.mark.parametrize("kind", ["ngram", "lm", "vectors", "count"])
+def test_documents_are_not_learned_from_as_sentences(tmp_path: Path, kind: str) -> None:
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text('{"text": "a cat"}\n' * 9)
+    command = ("count", str(pages)) if kind == "count" else ("train", kind, str(pages))
+    failed = run(*command, "-o", str(tmp_path / "out.moments"))
+    assert failed.code == 1
+    assert f"{pages}: " in failed.err
+    assert not (tmp_path / "out.moments").exists()

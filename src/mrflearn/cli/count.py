@@ -12,6 +12,7 @@ from mrflearn.cli.output import report_unknown, show
 from mrflearn.describe.blocks import Facts
 from mrflearn.features.moments import count_text_shards
 from mrflearn.features.moments_file import load_moments, save_moments
+from mrflearn.io.corpus import refuse_documents
 
 
 def count(
@@ -33,6 +34,7 @@ def count(
         options.refuse_idle(ctx, dict.fromkeys(asked, reason))
         sizes["like"] = load_moments(like)
     sizes |= {"triples": True} if triples else {}
+    refuse_documents(*text)
     with options.place_to_run(**given) as place:
         moments = count_text_shards(options.shard_paths(text, given["engine"]), place, **sizes)
     save_moments(moments, output)

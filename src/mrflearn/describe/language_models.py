@@ -16,7 +16,7 @@ from mrflearn.describe.description import Blocks, Description, OptionError, Task
 from mrflearn.errors import DataError
 from mrflearn.estimators.text_score import TextScore
 from mrflearn.evaluation.similarity import AnalogyAccuracy, CosineSpace, judge
-from mrflearn.io.corpus import UNKNOWN, write_sentences
+from mrflearn.io.corpus import UNKNOWN, refuse_documents, write_sentences
 from mrflearn.io.files import JSON_LINES, ending, write_csv
 
 WORDS_SHOWN = {"n": (10, range(1, 101))}  # on the page
@@ -184,6 +184,7 @@ class LanguageModelDescription(SpaceDescription, TextDescription):
     def score(self, file: Path, method: str | None) -> Blocks:
         """The log-likelihood of a text, and what it is counted per."""
         method = "bound" if method is None else method
+        refuse_documents(file)
         found = self.model.log_likelihood(file, method)
         rates = ("per_position", "per_word", "per_sentence")
         facts: dict[str, Any] = {name: Nats(getattr(found, name)) for name in rates}
