@@ -213,3 +213,12 @@ def test_code_that_has_no_part_in_a_measurement_makes_no_row_stale(
         start=10,
     ):
         assert code(number, **changed) != plain
+
+
+@pytest.mark.parametrize(
+    ("shown", "drawn"),
+    [("scale", "scale/results-full/curves"), ("crf-estimators", "piecewise/results-guide/guide")],
+)
+def test_pages_show_the_pictures_of_the_rows(shown: str, drawn: str) -> None:
+    picture = ROOT / "experiments" / f"{drawn}.png"
+    assert (ROOT / "docs" / "pictures" / f"{shown}.png").read_bytes() == picture.read_bytes()
