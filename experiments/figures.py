@@ -150,7 +150,7 @@ def _to_optimum(task: str, text: str) -> Figures:
         own, theirs = row("chain_crf", kind="score", task=task), peers("chain_crf", task)
         ours = f"{own['train_seconds']:.1f} s, features included"
         rival = f"{theirs['system']}: {theirs['train_seconds']} s"
-        return Figures(job, ours, rival, [own], [{"where": "such a machine, another time"}])
+        return Figures(job, ours, rival, [own], [{"where": "another machine, another time"}])
     return Figures(
         f"{job}, processor seconds on one core (two cores: of both)",
         f"{one['cpu s']} s ({two['cpu s']} s), score {one['score']}",

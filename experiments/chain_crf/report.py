@@ -14,8 +14,9 @@ from mrflearn.plots.labels import draw_reliability
 
 HERE = Path(__file__).parent
 CONDITIONS = (
-    "Ours: c2 = 1 as theirs; seconds are of wall time with feature extraction, two cores, on a "
-    "machine busy with other work: `make bench-crf` compares times fairly. Scores in percent."
+    "Ours: c2 = 1 as theirs; seconds are of wall time with feature extraction, of one core, on "
+    "machines that differ from row to row and from theirs: `make bench-crf` compares times in one "
+    "run. Scores in percent."
 )
 COLUMNS = ("accuracy", "unseen", "precision", "recall", "f1", "train_seconds")
 

@@ -332,6 +332,7 @@ class Parser:
 
     def __init__(self, option: str, forms: Sequence[str]) -> None:
         self.option, self.forms = option, forms
+        self.__name__ = option  # click before 8.2 asks for it
         self.metavar = f"<{'|'.join(SEVERAL.get(own, own) for own in forms)}>"
 
     def __call__(self, text: str) -> Any:

@@ -13,13 +13,11 @@ from mrflearn.execution.resources import peak_memory
 from mrflearn.features.moments_file import load_moments
 from mrflearn.io.corpus import refuse_documents
 
-TOKENIZE = "train with --tokenize, which reads their texts"
-
 
 def lm(job: Job, text: list[Path], validation: Path | None) -> Any:
     """A language model that sees both sides of a word."""
     model = job.make()
-    refuse_documents(*text, *([] if validation is None else [validation]))
+    refuse_documents(*text, *filter(None, [validation]))
     job.fit(model, _source(job, model, text), validation=_read(validation))
     peak = peak_memory()
     job.facts["peak_memory_mb"] = None if peak is None else round(peak / (1 << 20), 1)
@@ -70,8 +68,8 @@ def _read(path: Path | None) -> Any:
 def from_file(job: Job, file: Path, validation: Path | None = None) -> Any:
     """N-grams, a grammar, or both with topics; the perplexity of a held-out text is reported."""
     model = job.make()
-    if getattr(model, "tokenize", True) is False:
-        refuse_documents(file, *([validation] if validation else []), advice=TOKENIZE)
+    if not getattr(model, "tokenize", True):
+        refuse_documents(file, *filter(None, [validation]))
     job.fit(model, file)
     if hasattr(model, "fit_"):
         history, reason = model.fit_.history, model.fit_.reason

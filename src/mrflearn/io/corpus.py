@@ -125,15 +125,15 @@ def _checked(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield block
 
 
-def refuse_documents(*paths: PathLike, advice: str = "") -> None:
+def refuse_documents(*paths: PathLike) -> None:
     """An error where one of the files holds JSON lines: as sentences they would be read as JSON."""
     for path in paths:
         if ending(path) in JSON_LINES:
-            problem = "JSON lines are documents, and sentences are read here"
-            raise DataError(f"{problem}: {advice or ADVICE}.", path=path)
-
-
-ADVICE = "write their texts into a file, one sentence a line"
+            raise DataError(
+                "JSON lines are documents, and sentences are read here. Write their texts into a "
+                "file, one sentence a line; `train ngram --tokenize` reads them as they are.",
+                path=path,
+            )
 
 
 # Documents in text files: one sentence a line, a blank line between documents.
