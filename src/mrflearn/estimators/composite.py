@@ -68,7 +68,7 @@ class CompositeLanguageModel(CompositeQuestions):
     derivation_only
         Whether words come from derivations alone, as in the paper; else each may also come from one
         part alone, an n-gram model of order 5, the same model without its grammar or a cache, with
-        weights from folds of the text: then no part costs more than it tells.
+        weights from folds of the text, so that a part that does not fit the text has no weight.
     longest
         In training, longer sentences teach words and topics but not the grammar.
     min_count

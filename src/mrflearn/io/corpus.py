@@ -131,7 +131,7 @@ def refuse_documents(*paths: PathLike) -> None:
         if ending(path) in JSON_LINES:
             raise DataError(
                 "JSON lines are documents, and sentences are read here. Write their texts into a "
-                "file, one sentence a line; `train ngram --tokenize` reads them as they are.",
+                "file, one sentence a line; an n-gram model that tokenizes reads them as they are.",
                 path=path,
             )
 

@@ -188,7 +188,7 @@ class ContrastUntil(PersistentContrast[M]):
     So what is handed out is the vector that was judged, not what a step more has made of it.
     """
 
-    random = True  # chains that have moved on would judge it anew
+    random = True  # chains that have moved on have another value
 
     def __init__(self, model: M, data: Tables, chains: int, *, enough: float, **more: Any) -> None:
         super().__init__(model, data, chains, **more)
